@@ -18,10 +18,12 @@ from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, FoldFiles, Restore, Resume, Snapshot, Take
+from pyslash.protocol.messages import Checkpoint, FoldFiles, Replicate, Restore, Resume, Snapshot, Take
 from pyslash.protocol.token import query_token
 from pyslash.state.files.block_head import head_crc
+from pyslash.units import AFTER_ALL_PANES
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
+from tests.agent.conftest import Pair
 
 RATE = 1 << 30
 
@@ -65,6 +67,23 @@ def test_a_file_is_written_without_pandas(agent: AgentDescriptor, client: AgentC
     store(client, tmp_path, 0, [write(agent, 0, [0]).arena_offset])
     assert "pyarrow" in (mapped := Path(f"/proc/{agent.pid}/maps").read_text())
     assert "pandas" not in mapped
+
+
+def test_a_query_that_ends_leaves_no_epoch_that_was_stored_and_never_committed(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair, tmp_path: Path
+) -> None:
+    before = write(agent, 0, [0])
+    store(client, tmp_path, 0, [before.arena_offset])
+    client.commit(0, [before.arena_offset], PLAN, 1)
+    block = write(agent, 1, [10])
+    store(client, tmp_path, 1, [block.arena_offset])
+    client.replicate(Replicate(1, [block.arena_offset], PLAN, 1, standby[0].to_json(), "auto", True), 20)
+    assert [len(attach(one).blocks()) for one in (agent, standby[0])] == [2, 2]
+    client.release(10_000_000, 1)
+    assert [len(attach(one).blocks()) for one in (agent, standby[0])] == [1, 2]  # it may be committed yet
+    for one in (client, standby[1]):
+        one.release(AFTER_ALL_PANES, 1)
+    assert [len(attach(one).blocks()) for one in (agent, standby[0])] == [0, 0]
 
 
 def test_a_snapshot_beside_epochs_holds_what_is_committed_by_then(

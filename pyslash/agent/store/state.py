@@ -17,7 +17,7 @@ from pyslash.agent.store.query_state import QueryState
 from pyslash.agent.store.standby import Conceal, Standby
 from pyslash.errors import InvalidRequestError, StaleIncarnationError
 from pyslash.protocol.messages import Begin, Commit, Discard, Live, Release, Resume
-from pyslash.units import BEFORE_ALL_RUNS, LAST_EPOCH, NO_RUN, ArenaOffset, Run
+from pyslash.units import AFTER_ALL_PANES, BEFORE_ALL_RUNS, LAST_EPOCH, NO_RUN, ArenaOffset, Run
 
 
 class AgentState:
@@ -130,6 +130,8 @@ class AgentState:
     def release(self, query: bytes, request: Release) -> dict[str, Any]:
         """Frees the blocks that hold no pane from `before_pane` on; the other dead panes go with a compaction.
 
+        Where no pane is left the query has ended, and what was stored of an epoch that was never committed goes, too.
+
         Raises:
             FencedError: it is of an earlier run, which has no say in what a later one needs.
         """
@@ -142,6 +144,9 @@ class AgentState:
                 freed = state.own.release(self.holding, state.first_live_pane)
                 for replica in state.replicas.values():
                     replica.release(self.holding, state.first_live_pane)
+                if state.first_live_pane == AFTER_ALL_PANES:
+                    freed += self.arena.commit(query, max(state.epoch, state.stored), [])
+                    self.standby.abandon_all(query, state)
             self.counters["releases"] += 1
             return {"freed": freed, **self.room()}
 
