@@ -164,12 +164,12 @@ class OperatorRunner:
         """
         if self._run is None:
             return
-        try:
-            self._run.free(resumable)
-        except SlashError as error:
-            logger.warning("an agent still holds state of a query that has ended: %s", error)
-        self._run.forget()
-        with self._replicas.lock:
+        with self._replicas.lock:  # replicas that are still on their way would come to agents that have let go of all
+            try:
+                self._run.free(resumable)
+            except SlashError as error:
+                logger.warning("an agent still holds state of a query that has ended: %s", error)
+            self._run.forget()
             self._close()
 
     def _to(self, event: Event) -> None:

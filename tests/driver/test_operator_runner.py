@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +20,18 @@ class Nobody:
 
     def __call__(self) -> list[Any]:
         return []
+
+
+class Lock:
+    """Is held, or not."""
+
+    is_held = False
+
+    def __enter__(self) -> None:
+        self.is_held = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_held = False
 
 
 def caused_by(error: Exception, cause: Exception) -> Exception:
@@ -53,3 +66,13 @@ def test_an_epoch_whose_agents_were_out_of_reach_begins_again(error: Exception, 
     """The network may be back by the time that they are looked for."""
     assert runner("checkpoint").can_begin_again(error) is begins_again
     assert not runner("off").can_begin_again(error)
+
+
+def test_a_query_that_ends_lets_go_of_its_state_while_nobody_sends_replicas_of_it() -> None:
+    made: Any = runner("both")
+    lock, held = Lock(), list[bool]()
+    made._replicas = SimpleNamespace(lock=lock, close=lambda: None)
+    made._run = SimpleNamespace(free=lambda _: held.append(lock.is_held), forget=lambda: None, close=lambda: None)
+    made.end(resumable=True)
+    assert held == [True]
+    assert made._run is None
