@@ -131,6 +131,14 @@ def test_drop_frees_everything_of_the_query_and_of_no_other(agent: AgentDescript
         client.commit(2, [], PLAN)
 
 
+def test_a_query_that_is_dropped_twice_stays_dropped(agent: AgentDescriptor, client: AgentClient) -> None:
+    client.commit(0, [write(agent, 0, [0]).arena_offset], PLAN, 5)
+    for _ in range(2):
+        client.drop()
+    with pytest.raises(InvalidRequestError, match="was dropped"):
+        client.commit(1, [write(agent, 1, [0]).arena_offset], PLAN, 5)
+
+
 def test_a_query_s_blocks_are_its_own(agent: AgentDescriptor, client: AgentClient, secret: bytes) -> None:
     head = write(agent, 0, [0])
     client.commit(0, [head.arena_offset], PLAN)

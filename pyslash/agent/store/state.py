@@ -154,7 +154,7 @@ class AgentState:
         """Frees everything of a query: all runs so far are refused from now on, and late blocks of them are swept."""
         with self.lock:
             state = self.queries.pop(query, None)
-            self._dropped[query] = BEFORE_ALL_RUNS if state is None else state.run
+            self._dropped[query] = self._dropped.get(query, BEFORE_ALL_RUNS) if state is None else state.run
             freed = self.arena.commit(query, LAST_EPOCH, [])
             if state is not None:
                 freed += len(state.own.live)
