@@ -96,7 +96,7 @@ class Transports:
 
 _MOST_QUERIES = 16
 _lock = threading.Lock()
-_by_query: OrderedDict[tuple[int, bytes, bytes], Transports] = OrderedDict()
+_by_query: OrderedDict[tuple[int, bytes, bytes, float], Transports] = OrderedDict()
 
 
 def choose_transport(
@@ -108,7 +108,8 @@ def choose_transport(
     """
     with _lock:
         # A forked child must not use its parent's connections, nor end them: the process is part of the name.
-        name = (os.getpid(), query, token)
+        # A query that starts again may have more time, or less, than it had before.
+        name = (os.getpid(), query, token, timeout_seconds)
         transports = _by_query.pop(name, None) or Transports(query, token, timeout_seconds)
         _by_query[name] = transports
         if len(_by_query) > _MOST_QUERIES:

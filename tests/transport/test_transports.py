@@ -9,7 +9,13 @@ from collections.abc import Callable
 import pytest
 
 from pyslash import _native
-from pyslash.errors import SlashError, StaleIncarnationError, TransportUnavailableError, UnauthenticatedError
+from pyslash.errors import (
+    AgentTimeoutError,
+    SlashError,
+    StaleIncarnationError,
+    TransportUnavailableError,
+    UnauthenticatedError,
+)
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
@@ -113,3 +119,16 @@ def test_tcp_needs_the_query_s_token(agent: AgentDescriptor, head: _native.Head,
 def test_a_process_keeps_its_transports(agent: AgentDescriptor, secret: bytes) -> None:
     chosen: Callable[[], object] = lambda: choose_transport(agent, "auto", QUERY, query_token(secret, QUERY))  # noqa: E731
     assert chosen() is chosen()
+
+
+def test_a_query_that_starts_again_may_give_its_reads_another_time(
+    agent: AgentDescriptor, head: _native.Head, secret: bytes
+) -> None:
+    token = query_token(secret, QUERY)
+    choose_transport(agent, "tcp", QUERY, token, 5)
+    os.kill(agent.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(AgentTimeoutError, match=r"no answer within 0\.2 s"):
+            choose_transport(agent, "tcp", QUERY, token, 0.2).read(agent, head.arena_offset, [(0, 192)])
+    finally:
+        os.kill(agent.pid, signal.SIGCONT)
