@@ -41,7 +41,7 @@ class AgentGroup:
     @property
     def agents(self) -> list[AgentDescriptor]:
         """Every agent."""
-        return [client.descriptor for client in self._clients.values()]
+        return [client.descriptor for client in self._each_client()]
 
     @property
     def names(self) -> list[str]:
@@ -57,6 +57,10 @@ class AgentGroup:
         for agent in agents:
             if agent.incarnation not in self._clients:
                 self._clients[agent.incarnation] = self._client_of(agent)
+
+    def _each_client(self) -> list[AgentClient]:
+        # At once: a thread that works beside the query's own may add agents at any time.
+        return list(self._clients.values())
 
     def _client_of(self, agent: AgentDescriptor) -> AgentClient:
         return self._client(agent, self._query_id, self._token, timeout_seconds=self._timeout, secret=self._secret)
@@ -85,7 +89,7 @@ class AgentGroup:
         Raises:
             StateLostError: one is gone, or does not answer.
         """
-        clients = list(self._clients.values())
+        clients = self._each_client()
         try:
             return dict(zip(map(name_of, clients), self._made(call, clients), strict=True))
         except (AgentError, StaleIncarnationError) as error:
@@ -128,7 +132,7 @@ class AgentGroup:
     def lost(self) -> list[AgentDescriptor]:
         """Agents that do not answer now."""
         answered = self.describe()
-        return [client.descriptor for name, client in self._clients.items() if name not in answered]
+        return [client.descriptor for client in self._each_client() if name_of(client) not in answered]
 
     def probe(self, agents: Collection[AgentDescriptor]) -> tuple[list[AgentDescriptor], bool]:
         """Those of these agents that answer, and whether another one may be alive without answering.

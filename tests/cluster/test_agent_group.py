@@ -115,3 +115,16 @@ def test_an_error_is_raised_once_all_calls_have_ended() -> None:
         group.each(call)
     assert len(ended) == 2
     group.close()
+
+
+def test_agents_may_be_added_while_another_thread_looks_at_them() -> None:
+    group = _of(2)
+    (first, second), (*_, third) = group.agents, _of(3).agents
+
+    def seen(_: AgentClient) -> AgentDescriptor:
+        group.add_agents([third])  # as the other thread does it
+        return first
+
+    group._clients[first.incarnation] = type("Seen", (), {"descriptor": property(seen)})()
+    assert group.agents == [first, second]
+    assert group.names == [first.incarnation, second.incarnation, third.incarnation]
