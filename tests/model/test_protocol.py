@@ -15,6 +15,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.model.agents import Agent, Fill
 from tests.model.schedule import KINDS, WRITE, Fault, Kind, Schedule
 from tests.model.spark import Query, violation
 from tests.model.unsafe import (
@@ -110,6 +111,23 @@ def test_a_discard_may_come_at_any_time(number: int) -> None:
     for index in discards:
         late = replace(failing, faults=(*failing.faults, Fault(Kind.DELAYED, index)))
         assert violation(late) is None
+
+
+@pytest.mark.parametrize("number", [0, 5, 85])
+def test_a_batch_that_is_computed_again_is_late_to_no_agent(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Agents sweep what is published up to the epoch that they have committed."""
+    publish, late = Agent.publish, list[bool]()
+
+    def look(agent: Agent, plan: str, fill: Fill, watermark_us: int, query: bytes, epoch: int, attempt: int) -> bytes:
+        state = agent.state.queries.get(query)
+        late.append(state is not None and epoch <= state.epoch)
+        return publish(agent, plan, fill, watermark_us, query, epoch, attempt)
+
+    monkeypatch.setattr(Agent, "publish", look)
+    kinds = (Kind.REWOUND, Kind.REPAIRED, Kind.OFFSETS_LOST, Kind.SINK_FAILS)
+    assert violation(Schedule.numbered(number, kinds)) is None
+    assert late
+    assert not any(late)
 
 
 def test_with_standbys_alone_agents_may_be_lost_as_fast_as_the_query_recovers() -> None:

@@ -100,9 +100,10 @@ class Recovery:
         )
         current = self._current(execution, manifests, written, last, operator)
         newest = current or last
-        holders: dict[AgentDescriptor, None] = {}
+        # What these have committed of epochs that are computed again would have them sweep the new blocks as late.
+        holders = dict.fromkeys(holders_of(written if current is None else None, manifests, forgotten))
         if newest is None:
-            holders = dict.fromkeys([*holders_of(written, manifests, forgotten), *dropped_by(query_id)])
+            holders |= dict.fromkeys(dropped_by(query_id))
         withdraw(manifests, forgotten)
         is_rewritten = current is None and not evolution.keeps_blocks
         if last is not None and is_rewritten:
