@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,9 +17,12 @@ from pyslash.transport.clients import Clients
 from pyslash.transport.reserved import write_all
 from pyslash.units import ArenaOffset
 
+# So often it is looked at whether mapped agents still live: what they held stays in memory for as long.
+_LOOK_SECONDS = 10.0
+
 
 class ShmTransport:
-    """Maps each peer once; a mapping goes when its agent has gone and another one is mapped."""
+    """Maps each peer once; a mapping goes when its agent has gone and another one is used."""
 
     name = "shm"
 
@@ -27,6 +31,7 @@ class ShmTransport:
         self.counters = TransportCounters()
         self._lock = threading.Lock()
         self._arenas: dict[AgentDescriptor, Any] = {}
+        self._looked = time.monotonic()
         self._clients = Clients(query, token, timeout_seconds)
 
     def unreachable(self, peer: AgentDescriptor) -> str | None:
@@ -76,14 +81,17 @@ class ShmTransport:
             raise StaleIncarnationError(f"{peer} is gone, and its arena with it")
         with self._lock:
             arena = self._arenas.get(peer)
+            if arena is None or time.monotonic() - self._looked >= _LOOK_SECONDS:
+                self._forget_the_gone()
             if arena is None:
-                self._arenas = {
-                    mapped: kept
-                    for mapped, kept in self._arenas.items()
-                    if process.is_alive(mapped.pid, mapped.start_time)
-                }
                 arena = self._arenas[peer] = _attach(peer)
             return arena
+
+    def _forget_the_gone(self) -> None:
+        self._looked = time.monotonic()
+        self._arenas = {
+            mapped: kept for mapped, kept in self._arenas.items() if process.is_alive(mapped.pid, mapped.start_time)
+        }
 
 
 def _open(peer: AgentDescriptor) -> int:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from pyslash import _native
+from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.errors import (
     AgentTimeoutError,
     SlashError,
@@ -19,7 +22,7 @@ from pyslash.errors import (
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
-from pyslash.transport import Transports, choose_transport
+from pyslash.transport import Transports, choose_transport, shm
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, write
 from tests.agent.conftest import wait_until_gone
 
@@ -107,6 +110,33 @@ def test_a_peer_that_dies_is_an_error_also_where_it_is_mapped(
     with pytest.raises(SlashError):
         transport.read(agent, head.arena_offset, [(0, 192)])
     assert bytes(buffer) == before  # what was handed out stays valid
+
+
+def test_the_memory_of_a_peer_that_has_gone_is_let_go_of(
+    agent: AgentDescriptor,
+    head: _native.Head,
+    request_agent: Callable[..., AgentRequest],
+    transports: Transports,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Executors go, and none comes in their place."""
+
+    def mapped() -> int:
+        return Path("/proc/self/maps").read_text().count("memfd:pyslash-arena")
+
+    other = subprocess.Popen(["sleep", "600"])
+    gone = ensure(request_agent(jvm_pid=other.pid))
+    before = mapped()
+    transport = transports.choose(agent, "shm").transport
+    for peer in (agent, gone):
+        transport.read(peer, head.arena_offset if peer == agent else 0, [(0, 192)])
+    assert mapped() == before + 2
+    other.kill()
+    other.wait()
+    assert wait_until_gone(gone.pid)
+    monkeypatch.setattr(shm, "_LOOK_SECONDS", 0.0)
+    transport.read(agent, head.arena_offset, [(0, 192)])
+    assert mapped() == before + 1
 
 
 def test_tcp_needs_the_query_s_token(agent: AgentDescriptor, head: _native.Head, secret: bytes) -> None:
