@@ -58,7 +58,7 @@ class Presence:
             if not self._is_socket_there():
                 self._open_socket()
             self._write_descriptor()
-        except (OSError, AgentStartError) as error:
+        except (OSError, AgentStartError, RuntimeError) as error:  # the last one: no thread for another listener
             _log.warning("files in %s are missing, and cannot be put back: %s", self._runtime.path, error)
             return
         _log.warning("files in %s were missing and have been put back: does a cleaner remove them?", self._runtime.path)

@@ -1,0 +1,41 @@
+"""What others find an agent by is kept in place, whatever the moment is like at which it has to be put back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pyslash.agent.process.presence import Presence
+from pyslash.agent.process.runtime import open_runtime
+from pyslash.errors import AgentStartError
+from pyslash.protocol import wire
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("can't start new thread"), OSError(24, "Too many open files"), AgentStartError("a link")]
+)
+def test_what_cannot_be_put_back_now_is_put_back_later(runtime_root: Path, error: Exception) -> None:
+    runtime = open_runtime(str(runtime_root), os.getpid(), 1, "a" * 16)
+    failures, listening = list[Exception](), list[object]()
+
+    def listen(path: str) -> None:
+        if failures:
+            raise failures.pop()
+        listening.append(wire.listen_unix(path, 1))
+
+    presence = Presence(runtime)
+    runtime.log.touch()
+
+    def announced() -> bool:
+        return runtime.socket.exists() and runtime.descriptor.exists()
+
+    presence.announce(listen, "{}")
+    assert announced()
+    runtime.remove_agent_files()
+    failures.append(error)
+    presence.keep()
+    assert not announced()
+    presence.keep()
+    assert announced()
