@@ -83,6 +83,7 @@ class EpochRecord:
             is_adopted=plan.is_adopted,
             row_schemas=list(identity.row_schemas),
             types=list(identity.types),
+            key_order=list(identity.key_order),
             offsets=inputs.offsets.sources,
             timestamp_ms=inputs.offsets.timestamp_ms,
             input=plan.fingerprint,

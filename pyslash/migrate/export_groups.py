@@ -95,14 +95,14 @@ def _rows(session: SparkSession, layout: SparkLayout, table: pa.Table) -> DataFr
     """Rows of Spark's keys and values, their fields side by side."""
     frame = session.createDataFrame(table)
     columns: list[Column] = []
-    keys = iter(range(1, table.num_columns))
+    keys = {place: number for number, place in enumerate(layout.places, 1)}
     for index, field in enumerate(layout.key.fields):
         if index == layout.window_at:
             columns.append(_window(field, layout.plan.window.size_us).alias(f"key{index}"))
         else:
-            columns.append(F.col(f"c{next(keys)}").cast(field.dataType).alias(f"key{index}"))
+            columns.append(F.col(f"c{keys[index]}").cast(field.dataType).alias(f"key{index}"))
     for index, field in enumerate(layout.value.fields):
-        known = F.col(f"c{next(keys)}").cast(field.dataType) if layout.has_values else F.lit(None)
+        known = F.col(f"c{1 + len(keys) + index}").cast(field.dataType) if layout.has_values else F.lit(None)
         columns.append(known.alias(f"value{index}"))
     return frame.select(*columns)
 

@@ -78,6 +78,8 @@ class SparkLayout:
         check_movable(self.plan)
         expected = [one.type for one in self.plan.keys]
         if [_native(self.key.fields[index].dataType) for index in self.places] != expected:
+            if self.plan.key_order:
+                raise _reordered(self.plan, self.key)
             raise _other(f"keys {self.key.simpleString()}", ", ".join(expected) or "none")
         buffers = self.buffers
         found = [(field.name, _native(field.dataType)) for field in self.value.fields]
@@ -110,9 +112,10 @@ class SparkLayout:
 
     @property
     def places(self) -> list[int]:
-        """Of the plan's keys, which field of the key each is."""
+        """Of the plan's keys, which field of the key each is: Spark's stand as the query names them."""
         at = self.window_at
-        return [index for index in range(len(self.key.fields)) if index != at]
+        found = [index for index in range(len(self.key.fields)) if index != at]
+        return [found[place] for place in self.plan.key_order] or found
 
     def columns(self) -> list[Column]:
         """A time of the group's pane, the keys and the buffers, of rows with the columns `key` and `value`."""
@@ -143,6 +146,16 @@ def _native(kind: DataType) -> str:
         return native_type(kind.simpleString(), "")
     except Uncovered:
         return str(kind.simpleString())
+
+
+def _reordered(plan: PlanIdentity, key: StructType) -> Uncovered:
+    named = [plan.keys[plan.key_order.index(at)].sql for at in range(len(plan.keys))]
+    first = f"({', '.join(key.names)})"
+    return Uncovered(
+        f"the query's last start names its keys as ({', '.join(named)}), and Spark, which has noted them as {first} "
+        f"when it first started, takes no other types in these places. Start it once with {first}, until a micro-batch "
+        "is done"
+    )
 
 
 def _other(found: str, expected: str) -> Uncovered:

@@ -32,7 +32,7 @@ class OperatorPlan(ABC):
     why only Spark can read the input, if it were of Parquet files. `windows_truncated`: the plan has only some of a
     row's windows, which are too many for Spark to plan in each micro-batch. `stands_on_others`: its input has rows of
     other operators with state. `sources`: how many streams its rows come from, those of the others among them.
-    `first_batch` and `is_adopted` as of `PlanIdentity`.
+    `first_batch`, `is_adopted` and `key_order` as of `PlanIdentity`.
     """
 
     node: ClassVar[str]
@@ -54,6 +54,7 @@ class OperatorPlan(ABC):
     sources: int = 1
     first_batch: tuple[int, ...] = ()
     is_adopted: bool = False
+    key_order: tuple[int, ...] = ()
 
     @classmethod  # noqa: B027, most operators are never switched off
     def check(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, windows_truncated: bool, conf: Conf) -> None:
@@ -158,7 +159,8 @@ class OperatorPlan(ABC):
         """What state of this query can be told by from state of another."""
         columns = tuple(column.sql for column in self.columns)
         types = (self.time.type, *(column.spark_type for column in self.columns))
-        return PlanIdentity(self.spec, columns, self.time.sql, self.first_batch, self.is_adopted, types=types)
+        told = self.first_batch, self.is_adopted
+        return PlanIdentity(self.spec, columns, self.time.sql, *told, types=types, key_order=self.key_order)
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
@@ -172,6 +174,7 @@ class OperatorPlan(ABC):
             spec=plan.spec,
             first_batch=plan.first_batch,
             is_adopted=plan.is_adopted,
+            key_order=evolution.keys,
         )
 
 

@@ -47,9 +47,9 @@ RETAINED = 100
 class Manifest:
     """An epoch: its blocks and the watermarks between which its windows close.
 
-    `plan`, `columns`, `time`, `since`, `is_adopted`, `row_schemas` and `types` are those of the query's `PlanIdentity`.
-    `offsets` and `timestamp_ms` are what Spark's offset log says of the batch, `input` is the `fingerprint` of the
-    operator: together they tell which rows it had.
+    `plan`, `columns`, `time`, `since`, `is_adopted`, `row_schemas`, `types` and `key_order` are those of the query's
+    `PlanIdentity`. `offsets` and `timestamp_ms` are what Spark's offset log says of the batch, `input` is the
+    `fingerprint` of the operator: together they tell which rows it had.
     Windows that ended in (`emitted_us`, `watermark_us`] are emitted in it. `times` has, for each of Spark's watermark
     operators, count, least, greatest and mean of its event times in milliseconds.
     `run` is the run of the query that wrote it (`run_number`). `blocks` are (agent incarnation, offset in that agent's
@@ -88,6 +88,7 @@ class Manifest:
     owed_times: list[tuple[int, int, int, float]] = field(default_factory=list)
     row_schemas: list[str] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
+    key_order: list[int] = field(default_factory=list)
 
     @property
     def version(self) -> str:
@@ -122,6 +123,7 @@ class Manifest:
             self.is_adopted,
             tuple(self.row_schemas),
             tuple(self.types),
+            tuple(self.key_order),
         )
 
     def encode(self) -> bytes:

@@ -56,7 +56,7 @@ def _is_agent(value: Any) -> bool:
 
 _times = list_of(tuple_of(_unsigned, _signed, _signed, lambda value: type(value) in (int, float)), _MOST)
 
-OPTIONAL = frozenset({"owed_times", "row_schemas", "types"})
+OPTIONAL = frozenset({"owed_times", "row_schemas", "types", "key_order"})
 """Fields that few manifests have; without them, those of the others are as they were before these came."""
 
 _CHECKS: dict[str, Check] = {
@@ -76,6 +76,7 @@ _CHECKS: dict[str, Check] = {
     "owed_times": _times,
     "row_schemas": list_of(_words, 2),
     "types": list_of(_words, _MOST),
+    "key_order": list_of(_unsigned, _MOST),
     "blocks": list_of(tuple_of(is_incarnation, _unsigned, _crc), _MOST),
     "agents": list_of(_is_agent, _MOST),
     "files": list_of(_is_file, _MOST),
@@ -110,6 +111,8 @@ def _plan_fault(record: dict[str, Any]) -> str:
         plan = PlanIdentity(spec, tuple(record["columns"]), record["time"], tuple(record["since"]))
         for part in ("window",) if plan.join else ("window", "keys", "aggregates", "session_end"):
             getattr(plan, part)
+        if (order := record.get("key_order")) and sorted(order) != [*range(len(spec.keys))]:
+            return f"its keys are in the order {order[:9]}"
     except (SlashError, ValueError, IndexError) as error:
         return f"its plan and columns do not fit together: {error}"
     return ""

@@ -159,3 +159,11 @@ def test_a_manifest_of_another_format_is_refused_with_what_to_do(version: int) -
     text = f"pyslash-manifest {version} {zlib.crc32(body, seed):08x}\n".encode() + body + b"\n"
     with pytest.raises(StateLostError, match=r"no.* format 6\. .* give the query a new checkpointLocation"):
         Manifest.decode(text, "slash/manifests/3")
+
+
+@pytest.mark.parametrize("order", [[1], [0, 0], [0, 1], [-1]])
+def test_an_order_of_keys_has_each_of_them_once(order: list[int]) -> None:
+    told = json.loads(MANIFEST.encode().partition(b"\n")[2])
+    assert Manifest.decode(sealed(json.dumps(told | {"key_order": [0]})), "3").identity.key_order == (0,)
+    with pytest.raises(StateLostError, match="is no manifest"):
+        Manifest.decode(sealed(json.dumps(told | {"key_order": order})), "3")

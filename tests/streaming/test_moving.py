@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.cli import main
-from pyslash.errors import UnsupportedQueryError
+from pyslash.errors import InvalidInputError, UnsupportedQueryError
+from pyslash.migrate import export as exporting
 from pyslash.spark.session import changed
 from tests.support.attempt import BATCHES, Attempt, add, attempt, make_stream
 from tests.support.processors import PROVIDER
@@ -135,3 +136,45 @@ def test_a_sliding_window_is_not_exported(
     second = attempt(sliding(stream.read()), checkpoint)
     assert second.error is None
     assert second.ran_on_pyslash
+
+
+def unique(stream: Stream, *keys: str) -> DataFrame:
+    """Pairs that come once, of `k`, `v` and a letter that `v` makes."""
+    letter = F.when(F.col("v") % 2 == 0, "a").otherwise("b")
+    return stream.read().withColumn("letter", letter).select(*sorted(keys)).dropDuplicates(keys)
+
+
+PAIRS = [[(1000, "a", 1), (1001, "a", 2)], [(1010, "b", 1)], [(1020, "b", 2), (1021, "a", 1), (1022, "b", 1)]]
+
+
+def test_keys_in_another_order_are_exported_as_the_last_start_has_them(spark: SparkSession, tmp_path: Path) -> None:
+    stream, checkpoint = make_stream(spark, tmp_path, PAIRS[:1]), tmp_path / "ours"
+    expected = [attempt(unique(stream, "k", "letter"), tmp_path / "plain", "off")]
+    found = [attempt(unique(stream, "k", "letter"), checkpoint)]
+    for rows, mode in zip(PAIRS[1:], ("require", "off"), strict=True):
+        add(stream, rows)
+        if mode == "off":
+            exporting.export(spark, str(checkpoint))
+        found.append(attempt(unique(stream, "letter", "k"), checkpoint, mode))
+        expected.append(attempt(unique(stream, "k", "letter"), tmp_path / "plain", "off"))
+        assert found[-1].error is None
+    assert rows_of(*found) == rows_of(*expected)
+    assert [len(rows) for _, rows in found[-1].batches if rows] == [1]
+
+
+def test_keys_whose_types_have_changed_places_are_exported_once_they_stand_as_at_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark holds the query against the types that it has noted when the query first started."""
+    stream, checkpoint = make_stream(spark, tmp_path, PAIRS[:1]), tmp_path / "ours"
+    attempt(unique(stream, "k", "v"), checkpoint)
+    add(stream, PAIRS[1])
+    attempt(unique(stream, "v", "k"), checkpoint)
+    with pytest.raises(InvalidInputError, match=r"names its keys as \(v, k\).*Start it once with \(k, v\)"):
+        exporting.export(spark, str(checkpoint))
+    add(stream, PAIRS[2])
+    assert attempt(unique(stream, "k", "v"), checkpoint).error is None
+    exporting.export(spark, str(checkpoint))
+    add(stream, [(1030, "c", 1), (1031, "b", 2), (1032, "a", 1)])
+    last = attempt(unique(stream, "k", "v"), checkpoint, "off")
+    assert [len(rows) for _, rows in last.batches if rows] == [1]

@@ -79,6 +79,7 @@ class PlanIdentity:
     `row_schemas`: the columns of the rows that a join keeps of its left and right side, as Spark's JSON. `types`: the
     native type of the event time, and for each column that of Spark whose values it has as bytes, or nothing;
     checkpoints that earlier builds have written do not tell them.
+    `key_order`: which of the query's own keys (from 0 on) each key is, if its state has them in another order.
     """
 
     spec: PlanSpec
@@ -88,6 +89,7 @@ class PlanIdentity:
     is_adopted: bool = False
     row_schemas: tuple[str, ...] = field(default=(), compare=False)
     types: tuple[str, ...] = field(default=(), compare=False)
+    key_order: tuple[int, ...] = field(default=(), compare=False)
 
     @property
     def text(self) -> str:
