@@ -34,6 +34,8 @@ Look = Callable[[Epoch], Manifest | None]
 MARKER = "savepoint.json"
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,63}")
 _METADATA = "metadata"
+# Spark's, below `state`: of an operator, which names the files with the schemas of a processor's state by whole paths.
+_OF_OPERATOR, _SCHEMAS, _SCHEMA_PATHS = "/_metadata/v2/", "/_stateSchema/", "stateSchemaFilePaths"
 # A query that runs may replace files while they are linked, once a batch.
 _ATTEMPTS = 5
 
@@ -134,6 +136,8 @@ def fork(checkpoint: str, name: str, to: str) -> Savepoint:
                 continue
             if _is_block(path):
                 shared += tree.share(path, source)
+            elif _OF_OPERATOR in path:
+                tree.write(path, _relocated(source.read(path), source, Tree(to).location))
             else:
                 tree.write(path, source.read(path))
         tree.write(_METADATA, json.dumps({"id": query}).encode())
@@ -265,7 +269,7 @@ def _logs(source: Tree, epoch: Epoch) -> Iterator[str]:
         if source.has(f"{log}/{epoch - 1}"):
             yield f"{log}/{epoch - 1}"
     yield from _sources(source, source.read(f"offsets/{epoch}").decode().splitlines()[2:])
-    yield from (path for path in source.below("state") if "/_metadata/" in path)
+    yield from (path for path in source.below("state") if "/_metadata/" in path or _SCHEMAS in path)
 
 
 def _sources(source: Tree, offsets: list[str]) -> Iterator[str]:
@@ -279,6 +283,18 @@ def _sources(source: Tree, offsets: list[str]) -> Iterator[str]:
             end = max([last, *compacted])
             kept = [path for path in kept if not _named(path).isdigit() or int(_named(path)) <= end]
         yield from kept
+
+
+def _relocated(metadata: bytes, source: Tree, location: str) -> bytes:
+    """Spark's metadata of an operator, for a checkpoint at another location with the schemas that `source` has."""
+    version, text = metadata.decode().split("\n", 1)
+    told = json.loads(text)
+    base = location if "://" in location else f"file:{location}"
+    for store in told["stateStoreInfo"]:
+        paths = [(path, f"state/{path.rpartition('/state/')[2]}") for path in store.get(_SCHEMA_PATHS, [])]
+        if paths:
+            store[_SCHEMA_PATHS] = [f"{base}/{own}" if source.has(own) else path for path, own in paths]
+    return f"{version}\n{json.dumps(told)}".encode()
 
 
 def _named(path: str) -> str:

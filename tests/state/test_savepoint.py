@@ -23,6 +23,7 @@ from tests.support.manifests import manifest
 from tests.support.two_epochs import IDENTITY, write_two_epochs
 
 QUERY = "11111111-2222-3333-4444-555555555555"
+SCHEMA = "state/1/_stateSchema/default/0_a"
 
 
 class Killed(BaseException):
@@ -42,6 +43,10 @@ def checkpoint(tmp_path: Path) -> Path:
     logs |= {"sources/1/0": "topics", "sources/1/9": "of another source"}
     logs |= {"metadata": json.dumps({"id": QUERY}), "commits/.1.crc": "crc"}
     logs |= {"state/0/_metadata/metadata": "operator", "state/0/0/_metadata/schema": "schema", "state/0/0/1.delta": "?"}
+    schemas = [f"file:{location}/{SCHEMA}", "file:/gone/state/1/_stateSchema/default/0_b"]
+    stores = [{"storeName": "default", "stateSchemaFilePaths": schemas}, {"storeName": "x"}]
+    noted = json.dumps({"stateStoreInfo": stores})
+    logs |= {f"state/1/_metadata/v2/{start}": f"v2\n{noted}" for start in (0,)} | {SCHEMA: "fields"}
     for path, content in logs.items():
         (location / path).parent.mkdir(parents=True, exist_ok=True)
         (location / path).write_text(content)
@@ -82,7 +87,7 @@ def test_a_savepoint_is_a_whole_checkpoint_as_of_the_last_committed_batch(checkp
             "sources/1/0",
             "sources/1/9",
         ),
-        *("state/0/_metadata/metadata", "state/0/0/_metadata/schema"),
+        *("state/0/_metadata/metadata", "state/0/0/_metadata/schema", "state/1/_metadata/v2/0", SCHEMA),
     }
     found = StoredState.at(str(place)).manifest()
     assert (found.blocks, found.agents, found.standbys, found.identity) == ([], [], {}, IDENTITY)
@@ -112,7 +117,14 @@ def test_a_fork_has_what_the_savepoint_has(checkpoint: Path, tmp_path: Path) -> 
     save(str(checkpoint), "monday")
     forked = fork(str(checkpoint), "monday", f"file://{tmp_path}/a/fork")
     assert forked.shared == forked.files == 4
-    assert content(tmp_path / "a/fork") == content(location_of(str(checkpoint), "monday"))
+    noted = content(tmp_path / "a/fork")["state/1/_metadata/v2/0"].decode()
+    assert noted.startswith("v2\n")
+    first, other = json.loads(noted[3:])["stateStoreInfo"]
+    own = f"file://{tmp_path}/a/fork/{SCHEMA}"
+    assert first["stateSchemaFilePaths"] == [own, "file:/gone/state/1/_stateSchema/default/0_b"]
+    assert other == {"storeName": "x"}
+    kept = content(location_of(str(checkpoint), "monday"))
+    assert content(tmp_path / "a/fork") == kept | {"state/1/_metadata/v2/0": noted.encode()}
     assert verify(StoredState.at(str(tmp_path / "a/fork"))).problems == []
     log = ManifestLog(LocalFiles(tmp_path / "a/fork" / MANIFESTS), LocalFiles(tmp_path / "a/fork" / RUNS))
     assert log.take_over() > StoredState.at(str(checkpoint)).manifest().run

@@ -6,6 +6,7 @@ Plain Spark is the oracle: a copy of its stopped query's whole checkpoint contin
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.migrate.export import export
 from pyslash.state.savepoint import drop, fork, save
+from tests.streaming import test_processors as processors
 from tests.support.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
+from tests.support.processors import COVERED, WHY_NOT
 from tests.support.stream import Stream
 
 Job = Callable[[Stream], DataFrame]
@@ -113,3 +117,23 @@ def test_a_running_query_is_saved_as_of_the_batch_before_the_one_that_runs(spark
     assert [row for _, batch in forked.batches for row in batch] == rows
     assert rows
     assert attempt(windows(stream), checkpoint).batches == []  # it has read all
+
+
+@pytest.mark.skipif(not COVERED, reason=WHY_NOT)
+@pytest.mark.usefixtures("processor_store")
+def test_a_fork_of_a_processor_needs_nothing_of_the_original(spark: SparkSession, tmp_path: Path) -> None:
+    stream, generator = processors.made(spark, tmp_path, batches=2), random.Random(7)
+    ours, sparks, forked = tmp_path / "ours", tmp_path / "sparks", tmp_path / "fork"
+    for checkpoint, mode in ((sparks, "off"), (ours, "require")):
+        assert attempt(processors.counted(stream.read()), checkpoint, mode).error is None
+    save(str(ours), "before")
+    fork(str(ours), "before", str(forked))
+    shutil.rmtree(ours)
+    for mode in ("require", "off"):
+        processors.add(stream, generator, 1060)
+        found = attempt(processors.counted(stream.read()), forked, mode)
+        assert found.error is None
+        assert found.batches == attempt(processors.counted(stream.read()), sparks, "off").batches
+        assert found.batches
+        if mode == "require":
+            export(spark, str(forked))
