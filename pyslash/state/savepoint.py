@@ -269,7 +269,7 @@ def _logs(source: Tree, epoch: Epoch) -> Iterator[str]:
         if source.has(f"{log}/{epoch - 1}"):
             yield f"{log}/{epoch - 1}"
     yield from _sources(source, source.read(f"offsets/{epoch}").decode().splitlines()[2:])
-    yield from (path for path in source.below("state") if "/_metadata/" in path or _SCHEMAS in path)
+    yield from (path for path in source.below("state") if _tells_of_operator(path, epoch))
 
 
 def _sources(source: Tree, offsets: list[str]) -> Iterator[str]:
@@ -283,6 +283,13 @@ def _sources(source: Tree, offsets: list[str]) -> Iterator[str]:
             end = max([last, *compacted])
             kept = [path for path in kept if not _named(path).isdigit() or int(_named(path)) <= end]
         yield from kept
+
+
+def _tells_of_operator(path: str, epoch: Epoch) -> bool:
+    """Whether it is what Spark has noted of an operator when the query was planned, until a batch."""
+    if _OF_OPERATOR in path:
+        return _named(path).isdigit() and int(_named(path)) <= epoch
+    return "/_metadata/" in path or _SCHEMAS in path
 
 
 def _relocated(metadata: bytes, source: Tree, location: str) -> bytes:

@@ -46,7 +46,7 @@ def checkpoint(tmp_path: Path) -> Path:
     schemas = [f"file:{location}/{SCHEMA}", "file:/gone/state/1/_stateSchema/default/0_b"]
     stores = [{"storeName": "default", "stateSchemaFilePaths": schemas}, {"storeName": "x"}]
     noted = json.dumps({"stateStoreInfo": stores})
-    logs |= {f"state/1/_metadata/v2/{start}": f"v2\n{noted}" for start in (0,)} | {SCHEMA: "fields"}
+    logs |= {f"state/1/_metadata/v2/{start}": f"v2\n{noted}" for start in (0, 2)} | {SCHEMA: "fields"}
     for path, content in logs.items():
         (location / path).parent.mkdir(parents=True, exist_ok=True)
         (location / path).write_text(content)

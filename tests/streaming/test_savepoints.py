@@ -19,7 +19,7 @@ from pyslash.migrate.export import export
 from pyslash.state.savepoint import drop, fork, save
 from tests.streaming import test_processors as processors
 from tests.support.attempt import BATCHES, Attempt, add, attempt, make_stream, settings
-from tests.support.processors import COVERED, WHY_NOT
+from tests.support.processors import COVERED, WHY_NOT, Declared, declaring, transformed
 from tests.support.stream import Stream
 
 Job = Callable[[Stream], DataFrame]
@@ -137,3 +137,21 @@ def test_a_fork_of_a_processor_needs_nothing_of_the_original(spark: SparkSession
         assert found.batches
         if mode == "require":
             export(spark, str(forked))
+
+
+@pytest.mark.skipif(not COVERED, reason=WHY_NOT)
+@pytest.mark.usefixtures("processor_store")
+def test_a_fork_knows_nothing_of_a_start_behind_its_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark notes the variables of a start in its first micro-batch, which here is never finished."""
+    stream, generator = processors.made(spark, tmp_path, batches=1), random.Random(7)
+
+    def query(*names: str) -> DataFrame:
+        return transformed(stream.read(), declaring([*map(Declared, names)]), "None")
+
+    first = attempt(query("one"), tmp_path / "ours")
+    processors.add(stream, generator, 1060)
+    assert attempt(query("one", "two"), tmp_path / "ours", fail_in=first.batches[-1][0] + 1).error is not None
+    save(str(tmp_path / "ours"), "before")
+    fork(str(tmp_path / "ours"), "before", str(tmp_path / "fork"))
+    assert attempt(query("one"), tmp_path / "fork").error is None
+    assert export(spark, str(tmp_path / "fork")).entries > 0
