@@ -30,7 +30,7 @@ from pyslash.spark.execution import has_own_offsets
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.release import is_from
 from pyslash.state.files.directory import BlockDirectory, numbers
-from pyslash.state.manifest import MANIFESTS, OPERATOR, Manifest
+from pyslash.state.manifest import MANIFESTS, OPERATOR, RUNS, Manifest
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
 
@@ -63,11 +63,12 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
     """Move a query back to plain Spark with its state. The query must not run.
 
     Raises:
-        CheckpointError: the checkpoint has no such state, or cannot be read or written.
+        CheckpointError: the checkpoint has no such state, or cannot be read or written, or the query has run meanwhile.
         InvalidInputError: the state cannot be moved; the message names what and why. Nothing has changed.
         CorruptBlockError, StateLostError: as `StoredState.read`.
     """
     state = StoredState.at(checkpoint)
+    known = _known(state)
     manifest = state.manifest(_committed(state))
     if numbers(BlockDirectory(f"{state.location}/{OPERATOR.format(1)}/{MANIFESTS}").names()):
         raise InvalidInputError(
@@ -81,7 +82,17 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
         entries = _written(source, state, manifest)
     except Uncovered as reason:
         raise InvalidInputError(f"{reason}. Let pyslash go on with the query") from None
+    if _known(state) != known:
+        raise CheckpointError(
+            f"the query has run since `export` began, which is as of batch {manifest.epoch}. {_GO_ON}. Export again "
+            "once the query has stopped"
+        )
     return Exported(manifest.epoch, entries, _switch(session, state))
+
+
+def _known(state: StoredState) -> list[list[int]]:
+    """Runs, batches and commits of the query, of which each start and each batch has more."""
+    return [numbers(BlockDirectory(f"{state.location}/{folder}").names()) for folder in (RUNS, MANIFESTS, "commits")]
 
 
 def _committed(state: StoredState) -> Epoch:

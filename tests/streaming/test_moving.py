@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.cli import main
-from pyslash.errors import InvalidInputError, UnsupportedQueryError
+from pyslash.errors import CheckpointError, InvalidInputError, UnsupportedQueryError
 from pyslash.migrate import export as exporting
 from pyslash.spark.session import changed
 from tests.support.attempt import BATCHES, Attempt, add, attempt, make_stream
@@ -178,3 +178,34 @@ def test_keys_whose_types_have_changed_places_are_exported_once_they_stand_as_at
     add(stream, [(1030, "c", 1), (1031, "b", 2), (1032, "a", 1)])
     last = attempt(unique(stream, "k", "v"), checkpoint, "off")
     assert [len(rows) for _, rows in last.batches if rows] == [1]
+
+
+def test_a_query_that_starts_while_it_is_exported_stays(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, checkpoint = begun(spark, tmp_path), tmp_path / "checkpoint"
+    first = attempt(tumbling(stream.read()), checkpoint)
+    written = exporting._written
+
+    def slowly(*call: object) -> int:
+        groups = written(*call)
+        add(stream, BATCHES[2])
+        meanwhile.append(attempt(tumbling(stream.read()), checkpoint))
+        return groups
+
+    meanwhile: list[Attempt] = []
+    monkeypatch.setattr(exporting, "_written", slowly)
+    with pytest.raises(CheckpointError, match="the query has run since"):
+        exporting.export(spark, str(checkpoint))
+    monkeypatch.undo()
+    exporting.export(spark, str(checkpoint))
+    add(stream, BATCHES[3])
+    last = attempt(tumbling(stream.read()), checkpoint, "off")
+    expected = tmp_path / "expected"
+    expected.mkdir()
+    still, runs = begun(spark, expected), []
+    for added in ([], BATCHES[2:3], BATCHES[3:4]):
+        for rows in added:
+            add(still, rows)
+        runs.append(attempt(tumbling(still.read()), tmp_path / "still", "off"))
+    assert rows_of(first, *meanwhile, last) == rows_of(*runs)
