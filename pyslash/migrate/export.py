@@ -105,8 +105,11 @@ def _committed(state: StoredState) -> Epoch:
 
 def _session(spark: SparkSession, state: StoredState, epoch: Epoch) -> SparkSession:
     """One with the settings that the query has had in Spark since its first batch."""
-    entry = BlockDirectory(f"{state.location}/offsets").content(str(epoch)).to_pybytes()
-    if has_own_offsets(entry):
+    offsets = BlockDirectory(f"{state.location}/offsets")
+    entry = offsets.content(str(epoch)).to_pybytes()
+    # Plain Spark repeats a batch that is not committed, by an entry of its own.
+    later = (offsets.content(str(one)).to_pybytes() for one in numbers(offsets.names()) if one > epoch)
+    if any(map(has_own_offsets, [entry, *later])):
         raise InvalidInputError(
             "the query has skipped records of its source (spark.slash.backlog, spark.slash.shed), and plain Spark "
             "would not know of them. Let pyslash go on until none is left to be read"
