@@ -132,9 +132,11 @@ class OperatorRunner:
         self._replicas.look(execution, run.state)
         progress.count_rows(manifest.rows, manifest.late_rows)
         progress.take(self._inputs.figures(epoch))
-        if self._late.are_kept and manifest.late_rows:
+        if self._late.are_kept:
             with progress.timed("late"):
-                self._late.keep(execution, epoch, progress.operator)
+                self._late.tidy(execution, epoch, progress.operator)
+                if manifest.late_rows:
+                    self._late.keep(execution, epoch, progress.operator)
         with progress.timed("merge"):
             merged, figures = run.merge(execution, manifest)
         progress.take(figures)

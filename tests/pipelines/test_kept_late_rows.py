@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.streaming.test_kept_late_rows import dropped, made, numbers
+from tests.streaming.test_kept_late_rows import dropped, made, numbers, put_back
 from tests.support.attempt import attempt
 from tests.support.ran import ran
 
@@ -30,3 +30,11 @@ def test_a_delta_table_takes_an_epoch_that_is_repeated_once(spark: SparkSession,
     missing = dropped(stream, numbers(given), lambda row: row["ts"] is not None)
     assert sorted(row["n"] for row in rows) == sorted(missing)
     assert len({row["epoch"] for row in rows}) > 1
+
+
+@pytest.mark.usefixtures("delta_jars")
+def test_a_checkpoint_that_is_put_back_has_them_once(spark: SparkSession, tmp_path: Path) -> None:
+    late = tmp_path / "late"
+    expected = put_back(spark, tmp_path, late=str(late), late_format="delta")
+    (table,) = late.glob("query=*/operator=0/input=0")
+    assert sorted(row["n"] for row in spark.read.format("delta").load(str(table)).collect()) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -163,6 +164,47 @@ def test_an_epoch_that_is_repeated_has_them_once(spark: SparkSession, tmp_path: 
     given = ran(stream.read(), stream.folder, query, "append", "off").batches
     missing = dropped(stream, numbers(given), lambda row: taken_by("windows", row))
     assert sorted(row["n"] for row in spark.read.parquet(str(late)).collect()) == sorted(missing)
+
+
+def put_back(spark: SparkSession, folder: Path, **kept: str) -> list[int]:
+    """The late rows of a query whose checkpoint was put back to a copy: those since then come in one micro-batch, and
+    most of them in time.
+    """
+    stream, checkpoint = Stream(spark, folder, SCHEMA, delay_seconds=10), folder / "c"
+
+    def comes(*rows: tuple[int, int]) -> None:
+        times, numbers = zip(*rows, strict=True)
+        stream.add(pa.table([[seconds(at) for at in times], [1] * len(rows), numbers], SCHEMA))
+
+    def runs(files_a_batch: int) -> None:
+        source = spark.readStream.schema(spark.read.parquet(str(folder / "in")).schema)
+        rows = source.option("maxFilesPerTrigger", files_a_batch).parquet(str(folder / "in"))
+        windows = rows.withWatermark("ts", "10 seconds").groupBy(F.window("ts", "5 seconds"))
+        assert attempt(windows.agg(F.collect_list("n")), checkpoint, **kept).error is None
+
+    comes((1000, 0))
+    comes((1100, 1))
+    runs(1)
+    shutil.copytree(checkpoint, folder / "copy")
+    comes((1001, 2))
+    comes((1200, 3))
+    comes((1101, 4), (1150, 5), (1000, 6))
+    comes((1102, 7))
+    runs(1)
+    shutil.rmtree(checkpoint)
+    shutil.copytree(folder / "copy", checkpoint)
+    runs(4)
+    comes((END, 8))
+    runs(1)
+    return [2, 6]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+def test_a_checkpoint_that_is_put_back_has_them_once(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    late = tmp_path / "late"
+    expected = put_back(spark, tmp_path, late=str(late), late_format=kind)
+    rows = spark.read.format(kind).load(str(late)).collect()
+    assert sorted(row["n"] for row in rows) == expected
 
 
 KILLED = """

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.conf import PREFIX, Conf
@@ -13,23 +18,40 @@ from pyslash.spark.execution import SparkBatch
 from pyslash.units import Epoch
 
 _FOLDERS = ("query", "operator", "input", "epoch")
+_COMMIT = r"([0-9]{20})\.json"
 
 
 class LateRows:
     """Where the late rows of an operator go.
 
     They are written once the epoch's manifest is there and before the sink has its rows: an epoch that is repeated
-    writes the same rows in the place of those that there may be. An epoch that Spark has committed is not repeated.
+    writes its rows in the place of those that there may be. Where a checkpoint was put back to a copy, Spark repeats
+    epochs that it has committed, with other rows: what there is of them goes when the query starts.
     """
 
     def __init__(self, conf: Conf) -> None:
         self._folder = conf.late_path.rstrip("/")
         self._format = conf.late_format
+        self._is_tidy = False
 
     @property
     def are_kept(self) -> bool:
         """Whether anybody wants them."""
         return bool(self._folder)
+
+    def tidy(self, execution: SparkBatch, epoch: Epoch, operator: int) -> None:
+        """Delete, in the first epoch of a query that was started, what there is of it and of later ones.
+
+        Raises:
+            LateRowsError: it cannot be deleted.
+        """
+        if self._is_tidy:
+            return
+        folder = self._of(execution, operator)
+        with _reaching(execution, f"the late rows from epoch {epoch} on cannot be deleted from {folder}"):
+            for number in _numbered(execution.session, folder, "input=([0-9]+)"):
+                self._delete(execution.session, f"{folder}/input={number}", epoch)
+        self._is_tidy = True
 
     def keep(self, execution: SparkBatch, epoch: Epoch, operator: int) -> None:
         """Write those of an epoch.
@@ -42,27 +64,66 @@ class LateRows:
         Raises:
             LateRowsError: they cannot be written.
         """
-        query = execution.of(0).query_id
         for number, late in enumerate(execution.late_rows()):
-            rows = _beside_folders(late)
-            folder = f"{self._folder}/query={query}/operator={operator}/input={number}"
-            try:
+            rows, folder = _beside_folders(late), f"{self._of(execution, operator)}/input={number}"
+            with _reaching(execution, f"the late rows of epoch {epoch} cannot be written to {folder}"):
                 if self._format == "delta":
-                    self._append(rows.withColumn("epoch", F.lit(epoch)), epoch, folder)
+                    self._append(rows.withColumn("epoch", F.lit(epoch)), epoch, folder, execution.run_id)
                 else:
                     rows.write.format(self._format).mode("overwrite").save(f"{folder}/epoch={epoch}")
-            except (PySparkException, Py4JJavaError) as error:
-                if execution.is_stopped_by(error):
-                    raise
-                raise LateRowsError(
-                    f"the late rows of epoch {epoch} cannot be written to {folder}: {error}. Nothing is lost: once the "
-                    f"cause is gone, start the query again; without {PREFIX}late its late rows are dropped"
-                ) from error
 
-    def _append(self, rows: DataFrame, epoch: Epoch, folder: str) -> None:
-        """To a table that takes each version of a writer once."""
+    def _append(self, rows: DataFrame, epoch: Epoch, folder: str, run_id: str) -> None:
+        """To a table that takes each version of a writer once. Each start is one: its epochs may be others."""
         writer = rows.write.format(self._format).mode("append").option("mergeSchema", "true")
-        writer.option("txnAppId", folder).option("txnVersion", str(epoch)).save(folder)
+        writer.option("txnAppId", f"{folder} {run_id}").option("txnVersion", str(epoch)).save(folder)
+
+    def _of(self, execution: SparkBatch, operator: int) -> str:
+        return f"{self._folder}/query={execution.of(0).query_id}/operator={operator}"
+
+    def _delete(self, session: SparkSession, folder: str, epoch: Epoch) -> None:
+        """What an input has of the epoch and of later ones."""
+        if self._format == "delta":
+            if _numbered(session, f"{folder}/_delta_log", _COMMIT):  # else nothing was ever written to the table
+                rows, where = session.read.format(self._format).load(folder), f"epoch >= {epoch}"
+                if not rows.where(where).isEmpty():
+                    writer = rows.limit(0).write.format(self._format).mode("overwrite")
+                    writer.option("replaceWhere", where).save(folder)
+            return
+        files, path = _files(session, folder)
+        for later in _numbered(session, folder, "epoch=([0-9]+)"):
+            if later >= epoch and not files.delete(path(f"{folder}/epoch={later}"), True):
+                raise OSError(f"epoch={later} is still there")
+
+
+def _numbered(session: SparkSession, folder: str, name: str) -> list[int]:
+    """The numbers that the names of this form have in a folder, which may not be there."""
+    files, path = _files(session, folder)
+    if not files.exists(path(folder)):
+        return []
+    jvm: Any = session._jvm
+    paths = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(files.listStatus(path(folder)))
+    text = jvm.org.apache.commons.lang3.ArrayUtils.toString(paths)  # py4j asks for each element of an array by itself
+    return [int(number) for number in re.findall(rf"/{name}(?=[,}}])", text)]
+
+
+def _files(session: SparkSession, folder: str) -> tuple[Any, Any]:
+    """The file system of a folder, and the class of its paths."""
+    jvm: Any = session._jvm
+    path = jvm.org.apache.hadoop.fs.Path
+    return path(folder).getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), path
+
+
+@contextmanager
+def _reaching(execution: SparkBatch, obstacle: str) -> Iterator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JJavaError, OSError) as error:
+        if execution.is_stopped_by(error):
+            raise
+        raise LateRowsError(
+            f"{obstacle}: {error}. Nothing is lost: once the cause is gone, start the query again; without "
+            f"{PREFIX}late its late rows are dropped"
+        ) from error
 
 
 def _beside_folders(rows: DataFrame) -> DataFrame:
