@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -119,9 +120,10 @@ def _operators(df: DataFrame, mode: OutputMode, held: list[Manifest]) -> list[Op
         operators, _ = operators_of(df, mode, session.conf_of(df.sparkSession))
     except Uncovered as reason:
         raise UnsupportedQueryError(f"pyslash does not cover what is to be backfilled: {reason}") from None
-    changed = [
-        line for one, plan in zip(held, operators, strict=False) for line in differences(one.identity, plan.identity)
-    ]
+    changed = []
+    for one, plan in zip(held, operators, strict=False):
+        # That some of the state was plain Spark's is no difference of the job.
+        changed += differences(one.identity, replace(plan.identity, is_adopted=one.is_adopted))
     if len(held) != len(operators):
         changed.append(f"operators with state: {len(held)} -> {len(operators)}")
     if changed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.operators.base import EpochInputs
@@ -59,7 +60,7 @@ class Backfilling:
     def _take(self, one: Backfill, inputs: EpochInputs) -> list[Receipt]:
         location, manifest = self._backfills.state(one.name)
         late = one.late_groups([inputs.watermarks.evicted_us, *self._backfills.watermarks_above()])
-        if manifest.identity != self._plan.identity:
+        if replace(manifest.identity, is_adopted=self._plan.is_adopted) != self._plan.identity:
             return self._refuse(one, "its state is of another query: the query has changed since it was made")
         if late and one.late == "refuse":
             return self._refuse(one, f"{late} of its groups may be part of what the query has emitted by now")

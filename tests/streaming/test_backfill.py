@@ -85,6 +85,21 @@ def test_windows_close_with_the_rows_of_both(spark: SparkSession, tmp_path: Path
     assert not list((case.checkpoint / "slash/backfills").glob(".*"))
 
 
+def test_a_query_that_was_plain_sparks_takes_it_too(spark: SparkSession, tmp_path: Path) -> None:
+    case = Case(spark, tmp_path, windows)
+    runs = [case.run(mode="off")]
+    add(case.live, LATER[0])
+    runs.append(case.run(adopt="true"))
+    case.backfill()
+    for rows in LATER[1:]:
+        add(case.live, rows)
+    runs.append(case.run())
+    assert [one.error for one in runs] == [None] * 3
+    found = rows_of(runs)
+    assert found == rows_of(case.expected())
+    assert any("'old'" in row for row in found)
+
+
 @pytest.mark.parametrize("job", some_at_night([windows, keys, total], {keys, total}))
 def test_what_has_changed_is_emitted_at_once_in_update_mode(spark: SparkSession, tmp_path: Path, job: Job) -> None:
     case = Case(spark, tmp_path, job, "update")
