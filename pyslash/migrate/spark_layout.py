@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
+from pyslash.errors import InvalidInputError
 from pyslash.migrate.spark_buffers import Field, fields_of
 from pyslash.plan.change.identity import Output, PlanIdentity
 from pyslash.plan.reasons import Uncovered
@@ -74,6 +75,7 @@ class SparkLayout:
 
         Raises:
             Uncovered: the state is of another query, or cannot be moved.
+            InvalidInputError: it has to be exported in another order of its keys than Spark takes.
         """
         check_movable(self.plan)
         expected = [one.type for one in self.plan.keys]
@@ -148,10 +150,10 @@ def _native(kind: DataType) -> str:
         return str(kind.simpleString())
 
 
-def _reordered(plan: PlanIdentity, key: StructType) -> Uncovered:
+def _reordered(plan: PlanIdentity, key: StructType) -> InvalidInputError:
     named = [plan.keys[plan.key_order.index(at)].sql for at in range(len(plan.keys))]
     first = f"({', '.join(key.names)})"
-    return Uncovered(
+    return InvalidInputError(
         f"the query's last start names its keys as ({', '.join(named)}), and Spark, which has noted them as {first} "
         f"when it first started, takes no other types in these places. Start it once with {first}, until a micro-batch "
         "is done"
