@@ -59,6 +59,7 @@ class AdoptState:
 
         Raises:
             CheckpointError: a file cannot be written.
+            UnsupportedQueryError: as `SparkBuffers.states`.
         """
         for number, rows in enumerate(_chunks(batches)):
             name = file_name(self.epoch, self.run, number)

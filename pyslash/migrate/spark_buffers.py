@@ -23,12 +23,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pyslash._native import Plan
+from pyslash.errors import UnsupportedQueryError
 from pyslash.plan.change.identity import Output, PlanIdentity
 
 _MOMENTS = {"var_pop": 2, "var_samp": 2, "stddev_pop": 2, "stddev_samp": 2, "skewness": 3, "kurtosis": 4}
 _MAY_BE_EMPTY = frozenset({"rows", "nulls", "add", "moments2", "moments3", "moments4"})
 # How often a sum has overflowed that Spark has given up: no later value brings it back.
 _GIVEN_UP = 1 << 40
+_TRIED = "try_sum"  # beside a sum that wraps around: it tells that that has
 _DECIMAL = re.compile(r"^decimal\((\d+),(\d+)\)$")
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
@@ -79,11 +81,18 @@ class SparkBuffers:
             if aggregate.function == "count" and not aggregate.inputs:
                 counts_rows = _longs(found[0])
                 continue
-            self._by_input.setdefault((aggregate.function, aggregate.inputs[0].sql), found)
+            function, of = aggregate.function, aggregate.inputs[0].sql
+            known = self._by_input.setdefault((function, of), found)
+            if len(known) != len(found):
+                self._by_input[function, of], self._by_input[_TRIED, of] = sorted((known, found), key=len)
         self.rows = counts_rows if counts_rows is not None else self._rows()
 
     def states(self) -> list[Taken]:
-        """One for each state of the plan, in order."""
+        """One for each state of the plan, in order.
+
+        Raises:
+            UnsupportedQueryError: Spark keeps two sums where pyslash has one, and they do not agree.
+        """
         names = ["", *(column.sql for column in self._plan.inputs)]
         kinds = ["", *(column.type for column in self._plan.inputs)]
         return [
@@ -145,11 +154,12 @@ class SparkBuffers:
 
     def _sum(self, column: str, kind: str) -> list[Numbers]:
         own, mean = self._by_input.get(("sum", column)), self._by_input.get(("avg", column))
+        tried = self._by_input.get((_TRIED, column), own)
         if kind.startswith("float"):
             return [_doubles((own or mean or [])[0])]
         given_up = np.zeros(self._groups, np.int64)
-        if own is not None and len(own) == 2:
-            given_up = _flags(pc.and_(pc.is_null(own[0]), pc.invert(pc.fill_null(own[1], True))))
+        if tried is not None and len(tried) == 2:
+            given_up = _flags(pc.and_(pc.is_null(tried[0]), pc.invert(pc.fill_null(tried[1], True))))
         elif own is None and mean is not None and _precision(kind):
             given_up = _flags(pc.is_null(mean[0]))
         given_up = given_up * _GIVEN_UP
@@ -165,8 +175,13 @@ class SparkBuffers:
         low = _longs(own[0])
         if mean is None:
             return [low, given_up]
+        if given_up.any():
+            raise UnsupportedQueryError(
+                f"the sum of {column} has left its type in {np.count_nonzero(given_up)} groups, where try_sum is null "
+                "from then on, and avg is not: pyslash keeps one sum for both. Let plain Spark go on with the query"
+            )
         # Its sum has wrapped around as often as the double says that it has.
-        return [low, np.rint((_doubles(mean[0]) - low.astype(np.float64)) / 2.0**64).astype(np.int64) + given_up]
+        return [low, np.rint((_doubles(mean[0]) - low.astype(np.float64)) / 2.0**64).astype(np.int64)]
 
 
 def _fixed(arrays: Sequence[Numbers], kind: str) -> Taken:

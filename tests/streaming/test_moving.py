@@ -112,6 +112,43 @@ def test_keys_without_a_time_move_too(spark: SparkSession, tmp_path: Path) -> No
     assert sum("ts=None" in row for _, rows in runs[0] for row in rows) == 1
 
 
+MOST = (1 << 62) + 12345
+OVERFLOWING = [[(1000, "a", MOST), (1001, "b", 5)], [(1002, "a", MOST), (1003, "b", 6)], [(1004, "a", -MOST)]]
+
+
+def sums(stream: Stream, *functions: str) -> DataFrame:
+    return stream.read().groupBy("k").agg(*(F.expr(f"{function}(v)") for function in functions))
+
+
+def test_a_sum_that_is_null_beside_one_that_wraps_around_stays_so(spark: SparkSession, tmp_path: Path) -> None:
+    runs = []
+    for engine in ("require", "off"):
+        folder = tmp_path / engine
+        folder.mkdir()
+        stream = make_stream(spark, folder, OVERFLOWING[:2])
+        with changed(spark, {"spark.sql.ansi.enabled": "false"}):
+            query = sums(stream, "sum", "try_sum")
+            first = attempt(query, folder / "checkpoint", "off", output="update")
+            add(stream, OVERFLOWING[2])
+            second = attempt(query, folder / "checkpoint", engine, output="update", adopt="true")
+        assert second.ran_on_pyslash is (engine == "require")
+        runs.append(rows_of(first, second))
+    assert runs[0] == runs[1]
+    assert "try_sum(v)=None" in str(second.batches)
+
+
+def test_a_sum_that_is_null_beside_a_mean_is_not_moved(spark: SparkSession, tmp_path: Path) -> None:
+    stream, checkpoint = make_stream(spark, tmp_path, OVERFLOWING[:2]), tmp_path / "checkpoint"
+    with changed(spark, {"spark.sql.ansi.enabled": "false"}):
+        query = sums(stream, "try_sum", "avg")
+        attempt(query, checkpoint, "off", output="update")
+        add(stream, OVERFLOWING[2])
+        refused = attempt(query, checkpoint, output="update", adopt="true")
+        assert "UnsupportedQueryError: the sum of v has left its type" in str(refused.error)
+        assert not list(checkpoint.glob("slash/manifests/*"))
+        assert attempt(query, checkpoint, "off", output="update").error is None
+
+
 def test_what_cannot_be_moved_stays_with_plain_spark(spark: SparkSession, tmp_path: Path) -> None:
     stream, checkpoint = begun(spark, tmp_path), tmp_path / "checkpoint"
     first = attempt(sliding(stream.read()), checkpoint, "off")
