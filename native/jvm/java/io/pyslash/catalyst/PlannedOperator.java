@@ -2,6 +2,8 @@ package io.pyslash.catalyst;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import io.pyslash.core.Json;
+import io.pyslash.shim.SparkNodes;
+import io.pyslash.shim.StatefulNodes;
 import io.pyslash.shim.Watermark;
 import java.util.ArrayList;
 import java.util.List;
@@ -11,17 +13,24 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
+import org.apache.spark.sql.catalyst.plans.physical.UnspecifiedDistribution$;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.LocalTableScanExec;
+import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkPlan$;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec;
 import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** An operator of a streaming query that keeps state, cut out of Spark's physical plan: what is below it, and above. */
@@ -189,9 +198,44 @@ public abstract class PlannedOperator {
     return plan;
   }
 
-  /** The whole plan, with another one, made to stand in generated code or not, in the place of one of its operators. */
+  /**
+   * The whole plan, with another one, made to stand in generated code or not, in the place of one of its operators: with the
+   * partitions of that one, if something above is planned for them, such as a join with a static table by the same key.
+   */
   protected final SparkPlan with(SparkPlan replaced, Function<Boolean, SparkPlan> other) {
-    return replaced(plan, replaced, other, false);
+    Function<Boolean, SparkPlan> shuffled = inStage -> placed(likePlanned(other.apply(false), replaced), inStage);
+    return replaced(plan, replaced, isReliedOn(plan, replaced) ? shuffled : other, false);
+  }
+
+  /** Whether a node above is planned for the operator's partitions: one before the next shuffle, or operator with state. */
+  private static boolean isReliedOn(SparkPlan plan, SparkPlan operator) {
+    List<SparkPlan> path = new ArrayList<>(List.of(plan));
+    while (path.get(0) != operator) { // from the operator up
+      List<SparkPlan> children = CollectionConverters.asJava(path.get(0).children());
+      path.add(0, children.stream().filter(child -> contains(child, operator)).findFirst().get());
+    }
+    for (int at = 1; at < path.size(); at++) {
+      SparkPlan node = path.get(at);
+      if (node instanceof Exchange || node instanceof BaseAggregateExec || StatefulNodes.keepsState(node)) {
+        return false;
+      }
+      int child = node.children().indexOf(path.get(at - 1));
+      if (!(node.requiredChildDistribution().apply(child) instanceof UnspecifiedDistribution$)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** Rows with the partitions of an operator, and the order in them. */
+  private static SparkPlan likePlanned(SparkPlan rows, SparkPlan operator) {
+    Partitioning partitioning = operator.outputPartitioning();
+    while (partitioning instanceof PartitioningCollection several) { // of a join by equal keys: the same
+      partitioning = several.partitionings().head();
+    }
+    SparkPlan shuffled = SparkNodes.shuffled(rows, partitioning);
+    Seq<SortOrder> order = operator.outputOrdering();
+    return order.isEmpty() ? shuffled : new SortExec(order, false, shuffled, 0);
   }
 
   private static SparkPlan replaced(

@@ -6,12 +6,16 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.LogicalRDD;
+import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.exchange.ENSURE_REQUIREMENTS$;
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.execution.streaming.sources.WriteToMicroBatchDataSource;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.StructType;
@@ -20,10 +24,11 @@ import scala.Some;
 import scala.collection.immutable.Map;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Nodes of Spark's logical plans whose constructors take other parameters in other releases. */
+/** Nodes of Spark's plans whose constructors take other parameters in other releases. */
 public final class SparkNodes {
   private static final Constructor<?> LOGICAL_RDD = Member.constructor(LogicalRDD.class);
   private static final Constructor<?> WRITE = Member.constructor(WriteToMicroBatchDataSource.class);
+  private static final Constructor<?> SHUFFLE = Member.constructor(ShuffleExchangeExec.class);
 
   private SparkNodes() {}
 
@@ -41,6 +46,11 @@ public final class SparkNodes {
         Option.empty(), // statistics
         Option.empty(), // constraints
         false); // since 4.3: the rows are not those of a checkpoint
+  }
+
+  /** The rows of a physical plan, shuffled as an operator above them requires. */
+  public static SparkPlan shuffled(SparkPlan rows, Partitioning partitioning) {
+    return make(SHUFFLE, partitioning, rows, ENSURE_REQUIREMENTS$.MODULE$, Option.empty(), false);
   }
 
   /** The write of a micro-batch, to a table that a catalog may have given a relation. */
