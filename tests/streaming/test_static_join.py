@@ -183,6 +183,23 @@ def test_an_empty_table_moves_the_watermark_only_where_spark_does(
     assert (found.batches, found.watermarks) == (expected.batches, expected.watermarks)
 
 
+def test_a_stream_that_is_smaller_than_its_table_is_read_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark broadcasts it then, and what the plan has to read are the table's files."""
+    table = str(tmp_path / "table")
+    spark.range(20_000).selectExpr("id AS k", "id AS v", "concat('name ', id) AS label").write.parquet(table)
+
+    def query(rows: DataFrame) -> DataFrame:
+        return (
+            watermarked(rows)
+            .drop("v")
+            .join(spark.read.parquet(table), "k")
+            .groupBy(F.window("ts", WINDOW), "label")
+            .sum("v")
+        )
+
+    assert same_as_spark(spark, query, tmp_path) == {"rows"}
+
+
 def test_windows_close_behind_a_broadcast_join(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=1)
     for batch in range(3):

@@ -26,6 +26,10 @@ final class StaticJoin {
   StaticJoin(BroadcastHashJoinExec join, ScanPath path) {
     this.join = join;
     tableIsRight = join.buildSide() == BuildRight$.MODULE$;
+    // What is small is broadcast: of a few new rows and a large table, the rows.
+    if (logical().isStreaming()) {
+      throw new OnlySpark("Spark broadcasts the stream that it joins with a table");
+    }
     onPath = path.join(join.joinType(), tableIsRight, table().output());
   }
 
