@@ -159,6 +159,27 @@ def test_files_of_all_kinds(spark: SparkSession, tmp_path: Path, name: str) -> N
     assert taken == paths
 
 
+def strings_of(texts: list[bytes]) -> pa.Array:
+    """Strings of any bytes, of UTF-8 or not."""
+    stored = pa.array(texts, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(stored), stored.buffers())
+
+
+def test_bytes_that_are_no_utf_8_are_compared_by_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """The second are what Java's strings have in the place of the first."""
+    texts = strings_of([[b"\xff", b"\xef\xbf\xbd"][row % 3 % 2] for row in range(400)])
+    write(tmp_path / "in", [table(batch).set_column(3, "s", texts) for batch in range(3)])
+    expected, found, taken = both(
+        spark,
+        tmp_path,
+        lambda rows: watermarked(rows.where("s = cast(x'ff' AS string)")).groupBy(F.window("ts", WINDOW), "k").count(),
+        {},
+    )
+    assert len(expected) >= 7
+    assert found == expected
+    assert taken == {"rows"}
+
+
 def test_small_batches_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     folder = write(tmp_path / "in", [table(0), table(1)])
     assert ran(counts(watermarked(stream(spark, folder))), tmp_path, ingest="auto")[2] == {"rows"}

@@ -135,7 +135,12 @@ final class FilterText {
     if (!(expression instanceof Literal literal) || literal.value() == null) {
       throw new OnlySpark("it filters by " + expression.sql());
     }
-    Object value = literal.value() instanceof UTF8String text ? text.toString() : literal.value();
-    return List.of("literal", literal.dataType().simpleString(), value);
+    if (literal.value() instanceof UTF8String text) {
+      if (!text.isValid()) {
+        throw new OnlySpark("it filters by bytes that are no UTF-8: " + expression.sql());
+      }
+      return List.of("literal", literal.dataType().simpleString(), text.toString());
+    }
+    return List.of("literal", literal.dataType().simpleString(), literal.value());
   }
 }
