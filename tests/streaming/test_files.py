@@ -180,6 +180,19 @@ def test_bytes_that_are_no_utf_8_are_compared_by_spark(spark: SparkSession, tmp_
     assert taken == {"rows"}
 
 
+def test_a_column_without_a_name_is_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "in", [table(batch).rename_columns({"k": ""}) for batch in range(3)])
+    expected, found, taken = both(
+        spark,
+        tmp_path,
+        lambda rows: counts(watermarked(rows.toDF("ts", "k", "v", "s", "b", "d", "x", "n"))),
+        {},
+    )
+    assert len(expected) >= 7
+    assert found == expected
+    assert taken == {"rows"}
+
+
 def test_small_batches_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     folder = write(tmp_path / "in", [table(0), table(1)])
     assert ran(counts(watermarked(stream(spark, folder))), tmp_path, ingest="auto")[2] == {"rows"}

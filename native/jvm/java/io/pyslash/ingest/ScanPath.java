@@ -76,6 +76,9 @@ final class ScanPath {
 
   /** The files' columns, and those of static tables, by the id of every attribute that is one, renamed or not. */
   Map<Long, String> namesOfAll(Map<Long, String> ofFiles) {
+    if (ofFiles.containsValue(MOMENT)) {
+      throw new OnlySpark("a column of the files has no name");
+    }
     Map<Long, String> names = new HashMap<>(ofFiles);
     for (int join = 0; join < joins.size(); join++) {
       int column = 0;
