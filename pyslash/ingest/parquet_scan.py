@@ -108,7 +108,7 @@ class ParquetReader:
         for split in splits:
             try:
                 yield from self._file(split)
-            except FILE_ERRORS as error:
+            except (*FILE_ERRORS, ValueError) as error:
                 raise OnlySpark(f"{split.path} cannot be read: {reason_of(error)}") from None
 
     def _file(self, split: Split) -> Iterator[pa.RecordBatch]:
