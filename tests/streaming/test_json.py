@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import pyslash
+from pyslash.spark.session import changed
 from tests.support.ran import ran
-from tests.support.record_stream import SCHEMA, by_a_time_of_its_own, by_fields, compare, events, pages_of, write
+from tests.support.record_stream import SCHEMA, Run, by_a_time_of_its_own, by_fields, compare, events, pages_of, write
 from tests.support.stream import in_order
 
 
@@ -31,6 +33,34 @@ def test_json_files(spark: SparkSession, tmp_path: Path) -> None:
     chosen = rows.where("kind in ('view', 'click') and value is not null").withWatermark("at", "5 seconds")
     grouped = chosen.groupBy(F.window("at", "4 seconds"), "key")
     compare(grouped.agg(F.count("*"), F.sum("value"), F.max("text"), F.sum("deep.number")), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("spark.sql.files.ignoreCorruptFiles", "true"), ("spark.sql.legacy.timeParserPolicy", "LEGACY")]
+)
+def test_what_the_session_is_told_while_the_query_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """Spark opens files by the session that the source was made in. The query has a copy, which is told nothing."""
+    keep = Run._keep
+
+    def keep_and_tell(run: Run, rows: DataFrame, number: int) -> None:
+        keep(run, rows, number)
+        spark.conf.set(name, value)
+
+    monkeypatch.setattr(Run, "_keep", keep_and_tell)
+    write(tmp_path / "in", "txt", events)
+    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
+    grouped = rows.withWatermark("at", "5 seconds").groupBy(F.window("at", "4 seconds"), "key").agg(F.sum("value"))
+    plain, native = Run(grouped, tmp_path / "plain", "off"), Run(grouped, tmp_path / "native", "require")
+    pyslash.enable(spark)
+    try:
+        for run in (plain, native):
+            with changed(spark, {name: spark.conf.get(name), "spark.slash.mode": "auto"}):
+                run.go_on()
+    finally:
+        pyslash.disable()
+    native.check_rows(plain)
 
 
 @pytest.mark.parametrize("width", ["variable", "fixed"])

@@ -27,6 +27,7 @@ import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.util.LongAccumulator;
@@ -75,9 +76,11 @@ public final class LineScanExec extends ScanInPlaceExec {
     }
     HadoopFsRelation relation = spark.relation();
     Map<String, String> options = CollectionConverters.asJava(relation.options());
-    LineRecords.of(
-        relation.fileFormat(),
-        new LineRecords.Source(spark.conf(), relation.dataSchema(), columns, List.of(), options));
+    // Files are opened by the session that the source was made in, whose settings may change while the query runs.
+    for (SQLConf conf : List.of(spark.conf(), relation.sparkSession().sessionState().conf())) {
+      LineRecords.of(
+          relation.fileFormat(), new LineRecords.Source(conf, relation.dataSchema(), columns, List.of(), options));
+    }
   }
 
   /** The rows of a plan that are columns of files and nothing else, in pages as they are read; null for other plans. */
