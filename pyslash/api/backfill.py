@@ -84,7 +84,7 @@ def backfill(
     mode = OutputMode.parse(output_mode)
     enable(spark)
     with session.changed(spark, _SETTINGS):
-        operators = _operators(df, mode, _newest(checkpoint))
+        operators = _operators(df, mode, checkpoint)
         backfills.forget_run(name)  # of an attempt that was killed
         try:
             _read(df, mode, backfills.run_location(name))
@@ -114,10 +114,11 @@ def _newest(checkpoint: str) -> list[Manifest]:
     return manifests
 
 
-def _operators(df: DataFrame, mode: OutputMode, held: list[Manifest]) -> list[OperatorPlan]:
+def _operators(df: DataFrame, mode: OutputMode, checkpoint: str) -> list[OperatorPlan]:
     """Those of the query, which can take a backfill and are those that the checkpoint has state of."""
+    held = _newest(checkpoint)
     try:
-        operators, _ = operators_of(df, mode, session.conf_of(df.sparkSession))
+        operators, _ = operators_of(df, mode, session.conf_of(df.sparkSession), checkpoint)
     except Uncovered as reason:
         raise UnsupportedQueryError(f"pyslash does not cover what is to be backfilled: {reason}") from None
     changed = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -10,16 +11,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyslash.cluster.find_agents import has_hosts
 from pyslash.conf import Conf
-from pyslash.errors import RowBridgeUnavailableError
+from pyslash.errors import CheckpointError, RowBridgeUnavailableError
 from pyslash.file_systems import obstacle_of
 from pyslash.migrate.adoption import check_adoptable
 from pyslash.operators.match import match
 from pyslash.plan.operator import OperatorPlan
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.reasons import Uncovered
+from pyslash.spark.execution import entry_of
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.session import active
 from pyslash.spark.spark_settings import check_options, check_settings
 from pyslash.spark.writer import WriterSettings
+from pyslash.state.files.checkpoint_files import files_of_spark
 from pyslash.state.files.directory import numbers
 from pyslash.state.manifest import MANIFESTS
 from pyslash.units import Epoch
@@ -40,14 +44,18 @@ def covered_operators(df: DataFrame, settings: WriterSettings, conf: Conf) -> tu
         Uncovered: pyslash does not run it; the message is the reason.
     """
     settings.check()
-    found = operators_of(df, settings.output_mode, conf)
+    found = operators_of(df, settings.output_mode, conf, settings.checkpoint(df.sparkSession))
     check_options(settings)
     check_checkpoint(df.sparkSession, settings, conf, found[0])
     return found
 
 
-def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[OperatorPlan], JvmBridge]:
+def operators_of(
+    df: DataFrame, mode: OutputMode, conf: Conf, checkpoint: str | None = None
+) -> tuple[list[OperatorPlan], JvmBridge]:
     """The stateful operators of a query, each behind those below it, and what finds them in each micro-batch's plan.
+
+    `checkpoint`: where it will be, if it is known. Spark goes on with a query by settings that it keeps there.
 
     Raises:
         Uncovered: pyslash does not run it; the message is the reason.
@@ -57,7 +65,9 @@ def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Oper
     except RowBridgeUnavailableError as error:
         raise Uncovered(f"its plan cannot be read: {error}") from error
     try:
-        operators = match(bridge.java, df, mode, conf)
+        rows = df if checkpoint is None else _begun(bridge, df, checkpoint)
+        with active(rows.sparkSession):
+            operators = match(bridge.java, rows, mode, conf)
     except Py4JJavaError as error:
         raise Uncovered(f"its plan is not understood: {error.java_exception}") from error
     if conf.strategy == "repartition" and any(operator.identity.is_late_by_task for operator in operators):
@@ -69,6 +79,18 @@ def operators_of(df: DataFrame, mode: OutputMode, conf: Conf) -> tuple[list[Oper
     check_settings(df.sparkSession.conf.get)
     check_encryption(df.sparkSession, conf)
     return operators, bridge
+
+
+def _begun(bridge: JvmBridge, df: DataFrame, location: str) -> DataFrame:
+    """The rows as Spark will plan them: in a session with the settings that the query began with, if it has begun."""
+    try:
+        settings = Checkpoint(df.sparkSession, location).settings
+    except (PySparkException, Py4JJavaError, OSError, CheckpointError) as error:
+        raise Uncovered(f"its checkpoint {location} cannot be reached: {error}") from error
+    if settings is None:
+        return df
+    java: Any = bridge.java.begun(df._jdf, settings)
+    return DataFrame(java, SparkSession(df.sparkSession.sparkContext, java.sparkSession()))
 
 
 def check_encryption(spark: SparkSession, conf: Conf) -> None:
@@ -131,6 +153,7 @@ class Checkpoint:
 
     def __init__(self, spark: SparkSession, location: str) -> None:
         jvm: Any = spark._jvm
+        self._spark, self._location = spark, location
         self._path = jvm.org.apache.hadoop.fs.Path
         self._root = self._path(location)
         self._files = self._root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
@@ -166,6 +189,21 @@ class Checkpoint:
             return []
         is_committed = newest == 0 or newest in self._numbers("commits")
         return [newest] if is_committed else [newest, Epoch(newest - 1)]
+
+    @property
+    def settings(self) -> str | None:
+        """Those of Spark's that the query was planned by, as JSON; None if its offset log has no entry that tells.
+
+        Raises:
+            CheckpointError, OSError: the log cannot be read.
+        """
+        newest = self.newest
+        entry = None if newest is None else entry_of(files_of_spark(self._spark, self._location, "offsets"), newest)
+        try:
+            _, metadata, *_ = (entry or b"").decode().splitlines()
+            return json.dumps(json.loads(metadata)["conf"])
+        except (ValueError, KeyError):
+            return None  # whether it is an entry at all is for Spark to say
 
     @property
     def has_skipped_files(self) -> bool:

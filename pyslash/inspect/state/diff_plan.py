@@ -55,7 +55,7 @@ def diff_plan(checkpoint: str, job: str, arguments: Sequence[str], query: str | 
         CheckpointError, StateLostError: the checkpoint has no state, or it cannot be read.
     """
     held = [state.manifest() for state in StoredState.of_operators(checkpoint)]
-    planned = _planned(job, arguments, query)
+    planned = _planned(checkpoint, job, arguments, query)
     if planned.obstacle:
         return Comparison(REFUSED, [f"pyslash does not run the query: {planned.obstacle}"])
     if len(held) != len(planned.operators):
@@ -110,7 +110,7 @@ class _Reached(BaseException):
     """The job has come to its query, and ends here: what it would catch as an error, it does not catch."""
 
 
-def _planned(job: str, arguments: Sequence[str], wanted: str | None) -> Planned:
+def _planned(checkpoint: str, job: str, arguments: Sequence[str], wanted: str | None) -> Planned:
     found: list[Planned] = []
 
     def look(query: QueryStart) -> None:
@@ -118,7 +118,7 @@ def _planned(job: str, arguments: Sequence[str], wanted: str | None) -> Planned:
             return
         conf = conf_of(query.spark)
         try:
-            operators, _ = operators_of(query.rows, query.settings.output_mode, conf)
+            operators, _ = operators_of(query.rows, query.settings.output_mode, conf, checkpoint)
             found.append(Planned([one.identity for one in operators], "", conf.plan_change))
         except Uncovered as reason:
             found.append(Planned([], str(reason), conf.plan_change))

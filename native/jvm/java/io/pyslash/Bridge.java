@@ -35,6 +35,7 @@ import io.pyslash.migrate.ProcessorExport;
 import io.pyslash.migrate.StateExport;
 import io.pyslash.migrate.StateStores;
 import io.pyslash.plugin.DriverSide;
+import io.pyslash.shim.BegunQuery;
 import io.pyslash.shim.DriverAnswers;
 import io.pyslash.shim.InputWatermark;
 import io.pyslash.shim.RunningStream;
@@ -93,6 +94,11 @@ public final class Bridge {
   /** The same rows, read natively where that is exact; the plan is not executed. */
   public NativeInput natively(SparkPlan rows) {
     return new NativeInput(rows, Reads.ALL);
+  }
+
+  /** The rows of a query that has a checkpoint, in a session of the settings (in JSON) that Spark's log keeps of it. */
+  public Dataset<Row> begun(Dataset<Row> rows, String settings) {
+    return BegunQuery.of(rows, settings);
   }
 
   /** The physical plan of a streaming query that has not started. */

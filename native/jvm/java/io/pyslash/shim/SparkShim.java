@@ -10,6 +10,7 @@ import java.util.List;
 public final class SparkShim {
   private static final List<Class<?>> NAMES =
       List.of(
+          BegunQuery.class,
           Counters.class,
           FileSource.class,
           InputWatermark.class,
