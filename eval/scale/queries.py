@@ -15,6 +15,7 @@ import secrets
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -57,15 +58,18 @@ ENGINES = {
     SOURCE: {"spark.slash.mode": "off"},
 }
 _CHECKED, _WARM = 3, 2  # micro-batches whose rows are compared; that do not count. The first has every key
+_TIDY_SECONDS = 2.0
 _BATCH = "batch"
 _FILES = 16  # of a micro-batch: at least as many as executors read at a time
+_C1_ALONE = "-XX:TieredStopAtLevel=1"
 _CLUSTER = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.executor.memory": "640m",
     "spark.executor.cores": "1",
-    # Or what is counted would be how 16 JVMs compile on one machine: by C2, for more rounds than anyone waits for.
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    # Or what is counted would be how 17 JVMs compile on one machine: by C2, for more rounds than anyone waits for.
+    "spark.executor.extraJavaOptions": _C1_ALONE,
+    "spark.driver.extraJavaOptions": _C1_ALONE,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.plugins": "io.pyslash.SlashPlugin",
@@ -99,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--executors", type=int, nargs="+", default=[2, 16], metavar="N")
     parser.add_argument("--rows", type=int, default=160_000, help="of a micro-batch, of random keys")
     parser.add_argument("--keys", type=int, default=100_000, help="all of which have state before the measurement")
-    parser.add_argument("--batches", type=int, default=4, help="of a turn that count, after two that do not")
+    parser.add_argument("--batches", type=int, default=8, help="of a turn that count, after two that do not")
     parser.add_argument("--rounds", type=int, default=3, help="of all stores; the first is short and does not count")
     parser.add_argument("--stores", nargs="+", choices=[*ENGINES], default=[*ENGINES], help="of state, in turn")
     add_common(parser)
@@ -199,6 +203,7 @@ def drive(
         for number in range(rounds):
             say(f"  round {number + 1}")
             for name, session in sessions.items():
+                _tidy(session)
                 spans[name].append(_streamed(session, name, folder, batches if number else 1))
         return spans
     finally:
@@ -210,6 +215,13 @@ def _session(spark: SparkSession, conf: dict[str, str]) -> SparkSession:
     for key, value in conf.items():
         made.conf.set(key, value)
     return made
+
+
+def _tidy(session: SparkSession) -> None:
+    """Whatever the engine before has left to clean up, in the driver and by its orders, is not the next one's cost."""
+    jvm: Any = session._jvm
+    jvm.System.gc()
+    time.sleep(_TIDY_SECONDS)
 
 
 def _checksums(session: SparkSession, folder: Path) -> list[Any]:
@@ -308,11 +320,18 @@ def bars(rows: list[Row]) -> list[Bar]:
     few, many = found[min(found)], found[max(found)]
     span = f"from {few.executors} to {many.executors} executors"
     wanted = [
-        (f"added for each executor, {span}", many.added_ms / few.added_ms, 0.5),
-        (f"added in the driver, {span}", many.driver_added_ms / few.driver_added_ms, 1.2),
-        (f"an agent, {span}", many.agents_ms / many.executors / (few.agents_ms / few.executors), 1.0),
+        (f"added for each executor, {span}", few.added_ms, many.added_ms, 0.5),
+        (f"added in the driver, {span}", few.driver_added_ms, many.driver_added_ms, 1.2),
+        (f"an agent, {span}", few.agents_ms / few.executors, many.agents_ms / many.executors, 1.0),
     ]
-    return [Bar(what, f"{ratio:.2f}x", f"<= {most}x", ratio <= most) for what, ratio, most in wanted]
+    return [
+        Bar(what, _growth(before, after), f"<= {most}x", after <= most * before) for what, before, after, most in wanted
+    ]
+
+
+def _growth(before: float, after: float) -> str:
+    """What is less than nothing, as it takes less than the source alone, has no ratio."""
+    return f"{after / before:.2f}x" if before > 0 <= after else f"{before:.0f} to {after:.0f} ms"
 
 
 _COLUMNS = [

@@ -72,4 +72,6 @@ def test_bars_are_of_what_pyslash_adds() -> None:
     few = row(2, added=100, agents=20, driver=50)
     assert [bar.met for bar in bars([few, row(16, added=50, agents=160, driver=60)])] == [True, True, True]
     assert [bar.met for bar in bars([few, row(16, added=51, agents=161, driver=61)])] == [False, False, False]
+    negative = [row(2, added=100, agents=20, driver=-5), row(16, added=50, agents=160, driver=1)]
+    assert [(bar.figure, bar.met) for bar in bars(negative)][1] == ("-5 to 1 ms", False)
     assert bars([few]) == []
