@@ -1,4 +1,4 @@
-"""What Spark plans above an operator for its partitions, without a shuffle: a join with a static table by its keys."""
+"""What Spark plans above an operator for its partitions, without a shuffle: joins with static tables, and limits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pyslash.spark.session import changed
 from tests.support.files import WINDOW, counts, stream, table, watermarked, write
 from tests.support.ran import Query, ran
 
@@ -60,3 +61,29 @@ def test_rows_come_to_the_partitions_that_are_planned(
     }
     assert sum(map(len, results["off"])) >= 3
     assert results["require"] == results["off"]
+
+
+LIMITED: dict[str, Query] = {
+    "windows": counts,
+    "unique rows": lambda rows: rows.dropDuplicates(["k", "v"]),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_limit_takes_so_many_rows_of_all(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Its count is in Spark's store, one for each partition."""
+    folder = write(tmp_path / "in", [table(batch) for batch in range(3)])
+    with changed(spark, {"spark.sql.shuffle.partitions": "1"}):
+        found, expected = (
+            ran(
+                watermarked(stream(spark, folder)),
+                tmp_path,
+                lambda rows: LIMITED[name](rows).limit(3),
+                "append",
+                mode,
+                **{"merge.driverBytes": "0"},
+            )
+            for mode in ("require", "off")
+        )
+    assert [len(batch) for batch in found.batches] == [len(batch) for batch in expected.batches]
+    assert sum(map(len, expected.batches)) == 3

@@ -207,8 +207,9 @@ public abstract class PlannedOperator {
     return replaced(plan, replaced, isReliedOn(plan, replaced) ? shuffled : other, false);
   }
 
-  /** Whether a node above is planned for the operator's partitions: one before the next shuffle, or operator with state. */
+  /** Whether a node above is planned for the operator's partitions: one that Spark runs, before the next shuffle. */
   private static boolean isReliedOn(SparkPlan plan, SparkPlan operator) {
+    List<SparkPlan> ours = StatefulNodes.of(plan);
     List<SparkPlan> path = new ArrayList<>(List.of(plan));
     while (path.get(0) != operator) { // from the operator up
       List<SparkPlan> children = CollectionConverters.asJava(path.get(0).children());
@@ -216,7 +217,7 @@ public abstract class PlannedOperator {
     }
     for (int at = 1; at < path.size(); at++) {
       SparkPlan node = path.get(at);
-      if (node instanceof Exchange || node instanceof BaseAggregateExec || StatefulNodes.keepsState(node)) {
+      if (node instanceof Exchange || node instanceof BaseAggregateExec || ours.contains(node)) {
         return false;
       }
       int child = node.children().indexOf(path.get(at - 1));

@@ -39,15 +39,10 @@ public final class StatefulNodes {
     for (SparkPlan child : CollectionConverters.asJava(plan.children())) {
       found.addAll(all(child));
     }
-    if (keepsState(plan)) {
+    if (KEEPS_STATE.isInstance(plan)) {
       found.add(plan);
     }
     return found;
-  }
-
-  /** Whether it keeps state between micro-batches. */
-  public static boolean keepsState(SparkPlan node) {
-    return KEEPS_STATE.isInstance(node);
   }
 
   /** Whether it saves the state of sessions. */
