@@ -49,7 +49,7 @@ public final class SparkNodes {
   }
 
   /** The rows of a physical plan, shuffled as an operator above them requires. */
-  public static SparkPlan shuffled(SparkPlan rows, Partitioning partitioning) {
+  public static ShuffleExchangeExec shuffled(SparkPlan rows, Partitioning partitioning) {
     return make(SHUFFLE, partitioning, rows, ENSURE_REQUIREMENTS$.MODULE$, Option.empty(), false);
   }
 

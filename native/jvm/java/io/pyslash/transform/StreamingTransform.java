@@ -6,6 +6,7 @@ import io.pyslash.catalyst.StableSql;
 import io.pyslash.catalyst.WindowedInput;
 import io.pyslash.core.Fields;
 import io.pyslash.core.Json;
+import io.pyslash.shim.SparkNodes;
 import io.pyslash.shim.StatefulNodes;
 import io.pyslash.shim.TransformNode;
 import java.util.ArrayList;
@@ -29,11 +30,9 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
-import org.apache.spark.sql.execution.exchange.ENSURE_REQUIREMENTS$;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.DataTypes;
-import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -72,7 +71,7 @@ public final class StreamingTransform extends PlannedOperator {
     if ((rows instanceof ReusedExchangeExec reused ? reused.child() : rows) instanceof ShuffleExchangeExec exchange) {
       return exchange;
     }
-    return new ShuffleExchangeExec(partitioning(node.keys(), homes()), rows, ENSURE_REQUIREMENTS$.MODULE$, Option.empty(), false);
+    return SparkNodes.shuffled(rows, partitioning(node.keys(), homes()));
   }
 
   private static SparkPlan outOfStage(SparkPlan plan) {
