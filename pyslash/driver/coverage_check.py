@@ -25,6 +25,7 @@ from pyslash.spark.spark_settings import check_options, check_settings
 from pyslash.spark.writer import WriterSettings
 from pyslash.state.files.checkpoint_files import files_of_spark
 from pyslash.state.files.directory import numbers
+from pyslash.state.files.hadoop_files import HadoopFiles
 from pyslash.state.manifest import MANIFESTS
 from pyslash.units import Epoch
 
@@ -152,16 +153,13 @@ class Checkpoint:
     """What a checkpoint holds before a query starts on it."""
 
     def __init__(self, spark: SparkSession, location: str) -> None:
-        jvm: Any = spark._jvm
         self._spark, self._location = spark, location
-        self._path = jvm.org.apache.hadoop.fs.Path
-        self._root = self._path(location)
-        self._files = self._root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        self._files = HadoopFiles(spark, location)
 
     @property
     def qualified(self) -> str:
         """The location with its scheme."""
-        return str(self._files.makeQualified(self._root))
+        return self._files.qualified
 
     @property
     def is_ours(self) -> bool:
@@ -208,19 +206,13 @@ class Checkpoint:
     @property
     def has_skipped_files(self) -> bool:
         """Whether its source of files has ever read newer ones before others."""
-        return bool(self._files.exists(self._path(self._root, _FILES_SKIPPED)))
+        return self._files.exists(_FILES_SKIPPED)
 
     @property
     def newest_files(self) -> int:
         """The newest entry of the log of its first source, of files, which says what that reads; -1: it has none."""
-        return max(numbers(name.removesuffix(".compact") for name in self._names("sources/0")), default=-1)
+        return max(numbers(name.removesuffix(".compact") for name in self._files.names("sources/0")), default=-1)
 
     def _numbers(self, folder: str) -> list[int]:
         """The files that are named by a micro-batch."""
-        return numbers(self._names(folder))
-
-    def _names(self, folder: str) -> list[str]:
-        path = self._path(self._root, folder)
-        if not self._files.exists(path):
-            return []
-        return [str(status.getPath().getName()) for status in self._files.listStatus(path)]
+        return numbers(self._files.names(folder))

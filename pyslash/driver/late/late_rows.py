@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -15,6 +14,7 @@ from pyspark.sql import functions as F
 from pyslash.conf import PREFIX, Conf
 from pyslash.errors import LateRowsError
 from pyslash.spark.execution import SparkBatch
+from pyslash.state.files.hadoop_files import HadoopFiles
 from pyslash.units import Epoch
 
 _FOLDERS = ("query", "operator", "input", "epoch")
@@ -49,7 +49,7 @@ class LateRows:
             return
         folder = self._of(execution, operator)
         with _reaching(execution, f"the late rows from epoch {epoch} on cannot be deleted from {folder}"):
-            for number in _numbered(execution.session, folder, "input=([0-9]+)"):
+            for number in _numbers("input=([0-9]+)", HadoopFiles(execution.session, folder)):
                 self._delete(execution.session, f"{folder}/input={number}", epoch)
         self._is_tidy = True
 
@@ -82,35 +82,22 @@ class LateRows:
 
     def _delete(self, session: SparkSession, folder: str, epoch: Epoch) -> None:
         """What an input has of the epoch and of later ones."""
+        files = HadoopFiles(session, folder)
         if self._format == "delta":
-            if _numbered(session, f"{folder}/_delta_log", _COMMIT):  # else nothing was ever written to the table
+            if _numbers(_COMMIT, files, "_delta_log"):  # else nothing was ever written to the table
                 rows, where = session.read.format(self._format).load(folder), f"epoch >= {epoch}"
                 if not rows.where(where).isEmpty():
                     writer = rows.limit(0).write.format(self._format).mode("overwrite")
                     writer.option("replaceWhere", where).save(folder)
             return
-        files, path = _files(session, folder)
-        for later in _numbered(session, folder, "epoch=([0-9]+)"):
-            if later >= epoch and not files.delete(path(f"{folder}/epoch={later}"), True):
-                raise OSError(f"epoch={later} is still there")
+        for later in _numbers("epoch=([0-9]+)", files):
+            if later >= epoch:
+                files.delete(f"epoch={later}")
 
 
-def _numbered(session: SparkSession, folder: str, name: str) -> list[int]:
-    """The numbers that the names of this form have in a folder, which may not be there."""
-    files, path = _files(session, folder)
-    if not files.exists(path(folder)):
-        return []
-    jvm: Any = session._jvm
-    paths = jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(files.listStatus(path(folder)))
-    text = jvm.org.apache.commons.lang3.ArrayUtils.toString(paths)  # py4j asks for each element of an array by itself
-    return [int(number) for number in re.findall(rf"/{name}(?=[,}}])", text)]
-
-
-def _files(session: SparkSession, folder: str) -> tuple[Any, Any]:
-    """The file system of a folder, and the class of its paths."""
-    jvm: Any = session._jvm
-    path = jvm.org.apache.hadoop.fs.Path
-    return path(folder).getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), path
+def _numbers(form: str, files: HadoopFiles, folder: str = "") -> list[int]:
+    """Of the names in a folder that are of this form."""
+    return [int(found[1]) for name in files.names(folder) if (found := re.fullmatch(form, name))]
 
 
 @contextmanager
