@@ -159,8 +159,15 @@ class OperatorPlan(ABC):
         """What state of this query can be told by from state of another."""
         columns = tuple(column.sql for column in self.columns)
         types = (self.time.type, *(column.spark_type for column in self.columns))
-        told = self.first_batch, self.is_adopted
-        return PlanIdentity(self.spec, columns, self.time.sql, *told, types=types, key_order=self.key_order)
+        return PlanIdentity(
+            self.spec,
+            columns,
+            self.time.sql,
+            self.first_batch,
+            self.is_adopted,
+            types=types,
+            key_order=self.key_order,
+        )
 
     def evolved(self, evolution: Evolution) -> Self:
         """The same, over the columns that the state of an earlier query has become."""
