@@ -20,7 +20,17 @@ from eval.pipelines.topic import create
 from pyslash.errors import InvalidInputError
 from pyslash.migrate.export import export
 from tests.pipelines.test_kafka import produce
-from tests.support.fresh_first import SCHEMA, START, Given, SinkError, by_key, offsets, records, run, settings
+from tests.support.fresh_first import (
+    SCHEMA,
+    START,
+    Given,
+    by_key,
+    offsets,
+    records,
+    run,
+    run_until,
+    settings,
+)
 
 RECORDS = 8_000
 MOST = 1_000  # of a micro-batch
@@ -126,16 +136,7 @@ def test_a_restart_goes_on_with_the_debt(
     rows = by_key(events(source(spark, kafka, topic)))
     plain, ours = Given(), Given()
     produce(spark, kafka, topic, records(0, RECORDS))
-
-    def fail(batch: DataFrame, number: int) -> None:
-        if number == failing:
-            raise SinkError
-        ours.batches.append(batch.collect())
-
-    with settings(spark, mode="require", backlog="fresh-first"):
-        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("append")
-        with pytest.raises(StreamingQueryException, match="SinkError"):
-            writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
+    run_until(failing, rows, tmp_path / "ours", ours)
     with pytest.raises(InvalidInputError, match="has skipped records of its source"):
         export(spark, str(tmp_path / "ours"))
     produce(spark, kafka, topic, records(RECORDS, MOST // 2))

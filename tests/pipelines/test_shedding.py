@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 import pyslash
 from eval.pipelines.topic import create
 from examples import shed_clicks
-from tests.pipelines.test_fresh_first import SinkError, offsets, settings
+from tests.support.fresh_first import SinkError, offsets, settings
 
 RECORDS, GROUPS = 400_000, 1_000
 FIRST = 100_000  # records of a first micro-batch, of which nobody knows how long it takes

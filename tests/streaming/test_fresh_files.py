@@ -27,7 +27,18 @@ import pyslash
 from pyslash.errors import InvalidInputError
 from pyslash.migrate.export import export
 from pyslash.state.manifest import Manifest, ManifestLog
-from tests.support.fresh_first import SCHEMA, START, Given, SinkError, by_key, offsets, records, run, settings
+from tests.support.fresh_first import (
+    SCHEMA,
+    START,
+    Given,
+    SinkError,
+    by_key,
+    offsets,
+    records,
+    run,
+    run_until,
+    settings,
+)
 from tests.support.plugin import PLUGIN
 
 FILES = 8
@@ -155,14 +166,7 @@ def test_a_query_whose_unfinished_micro_batch_has_skipped_files_is_not_exported(
     rows = by_key(source(spark, tmp_path / "files"))
     run(rows, tmp_path / "ours", "append", Given(), mode="require")
     fill(tmp_path / "files", first=1)
-
-    def fail(batch: DataFrame, number: int) -> None:
-        raise SinkError
-
-    with settings(spark, mode="require", backlog="fresh-first"):
-        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("append")
-        with pytest.raises(StreamingQueryException, match="SinkError"):
-            writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
+    run_until(0, rows, tmp_path / "ours", Given())
     with pytest.raises(InvalidInputError, match="has skipped records of its source"):
         export(spark, str(tmp_path / "ours"))
 
@@ -173,16 +177,7 @@ def test_a_restart_goes_on_with_the_debt(spark: SparkSession, tmp_path: Path, th
     fill(tmp_path / "files")
     rows = by_key(source(spark, tmp_path / "files"))
     plain, ours = Given(), Given()
-
-    def fail(batch: DataFrame, number: int) -> None:
-        if number == 2:
-            raise SinkError
-        ours.batches.append(batch.collect())
-
-    with settings(spark, mode="require", backlog="fresh-first"):
-        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("append")
-        with pytest.raises(StreamingQueryException, match="SinkError"):
-            writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
+    run_until(2, rows, tmp_path / "ours", ours)
     assert (tmp_path / "ours" / "slash" / "files-skipped").exists()
     with pytest.raises(InvalidInputError, match="has skipped records of its source"):
         export(spark, str(tmp_path / "ours"))
@@ -371,16 +366,9 @@ def test_debt_from_before_its_rows_depended_on_their_order_is_paid(
     fill(tmp_path / "files")
     timed = source(spark, tmp_path / "files").withWatermark("at", "1 second").groupBy(F.window("at", "8 seconds"))
     rows = timed.agg(F.last("value"), F.count("*").alias("count"))
-
-    def fail(batch: DataFrame, number: int) -> None:
-        if number == 1:
-            raise SinkError
-
-    with monkeypatch.context() as before, settings(spark, mode="require", backlog="fresh-first"):
+    with monkeypatch.context() as before:
         before.setattr("pyslash.driver.backlog.obstacle", lambda sources, operators: "")
-        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("append")
-        with pytest.raises(StreamingQueryException, match="SinkError"):
-            writer.foreachBatch(fail).trigger(availableNow=True).start().awaitTermination()
+        run_until(1, rows, tmp_path / "ours", Given())
     assert "debt" in offsets(tmp_path / "ours")[-1]
     given = Given()
     run(rows, tmp_path / "ours", "append", given, mode="require", backlog="fresh-first")

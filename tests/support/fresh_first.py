@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -67,6 +69,20 @@ def run(rows: DataFrame, folder: Path, output: str, given: Given, **conf: str) -
         if conf["mode"] == "require":
             given.progress += pyslash.progress(started)
         given.watermarks += [one["eventTime"]["watermark"] for one in started.recentProgress if one["eventTime"]]
+
+
+def run_until(epoch: int, rows: DataFrame, folder: Path, given: Given) -> None:
+    """The newest first, until the sink fails in this micro-batch."""
+
+    def take(batch: DataFrame, number: int) -> None:
+        if number >= epoch:
+            raise SinkError
+        given.batches.append(batch.collect())
+
+    with settings(rows.sparkSession, mode="require", backlog="fresh-first"):
+        writer = rows.writeStream.option("checkpointLocation", str(folder)).outputMode("append")
+        with pytest.raises(StreamingQueryException, match="SinkError"):
+            writer.foreachBatch(take).trigger(availableNow=True).start().awaitTermination()
 
 
 def offsets(folder: Path) -> list[dict[str, Any]]:
