@@ -12,6 +12,7 @@ class HadoopFiles:
 
     def __init__(self, spark: SparkSession, location: str) -> None:
         self._jvm: Any = spark._jvm
+        self._gateway: Any = spark.sparkContext._gateway
         self._path_class = self._jvm.org.apache.hadoop.fs.Path
         self._root = self._path_class(location)
         self._files = self._root.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
@@ -29,7 +30,10 @@ class HadoopFiles:
         """Of what is in a folder, in any order; nothing if the folder is not there."""
         if not self.exists(folder):
             return []
-        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(self._path(folder)))
+        folders = self._gateway.new_array(self._path_class, 1)
+        folders[0] = self._path(folder)
+        # Of an array of folders it gives a plain FileStatus[]; of one, S3's gives its own class, which py4j takes for none.
+        paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(folders))
         # One text: py4j asks for each element of an array, and each of its fields, by itself.
         found = str(self._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths).mkString("\n"))
         return [path.rpartition("/")[2] for path in found.split("\n") if path]
