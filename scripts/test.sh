@@ -17,10 +17,7 @@ at_the_end() {
 }
 trap at_the_end INT TERM
 
-class_archive() {
-  [ build/tests.jsa -nt .venv/.dependencies ] || python -m tests.support.class_archive build/tests.jsa >build/tests.jsa.log 2>&1
-}
-class_archive &
+scripts/class_archive.sh &
 archive=$!
 scripts/hadoop.sh >build/hadoop.log 2>&1 &
 hadoop=$!
@@ -28,7 +25,7 @@ scripts/clients.sh >build/clients.log 2>&1 &
 clients=$!
 scripts/test_native.sh
 status=0
-wait $archive || printf 'test: no class archive, so the JVMs start slowly: see build/tests.jsa.log\n' >&2
+wait $archive
 rm -f build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml build/alone.xml
 wait $hadoop || { cat build/hadoop.log >&2 && printf 'test: so not every cluster and store is tested\n' >&2; }
 wait $clients || { cat build/clients.log >&2 && printf 'test: so clients of Spark Connect are not tested\n' >&2; }

@@ -18,7 +18,7 @@ from tests.support.jvm import JAVA_OPTIONS, LONG_LIVED, SMALL_PAGES
 from tests.support.quiet_files import SETTINGS, quiet_files
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
-ARCHIVE = BUILD / "tests.jsa"  # scripts/test.sh has it written
+ARCHIVE = BUILD / "tests.jsa"  # by scripts/class_archive.sh
 RUNNING = BUILD / "running"  # which test a process is at: scripts/test.sh tells it when it is ended
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
