@@ -48,7 +48,7 @@ nightly: setup ## all of `make test`, and what is too long for it: chaos, a soak
 	@PYSLASH_STREAMS_OF_OTHERS=all scripts/test_pipelines.sh -k test_streams
 	@PYSLASH_STREAMS_OF_CLIENTS=221 pytest --timeout 7200 tests/streaming/streams/test_streams_of_clients.py
 	@scripts/fuzz.sh 60
-	@$(MAKE) chaos ARGS=
+	@$(MAKE) chaos ARGS= SLICE=$$(($$(date +%s) / 86400 % 7))
 	@$(MAKE) soak MINUTES=5
 	@$(MAKE) lab-spark
 	@$(MAKE) docs
@@ -60,9 +60,9 @@ tenth: setup ## a tenth of the tests that `make nightly` adds and a hundredth of
 	PYSLASH_STREAMS=$$((seed * 20)):$$((seed * 20 + 20)) pytest tests/streaming/streams/test_random_streams.py; \
 	PYSLASH_STREAMS_OF_OTHERS=$$((seed * 13)):$$((seed * 13 + 13)) scripts/test_pipelines.sh -k test_streams
 
-chaos: setup ## every fault at every point of an epoch, then 20,000 schedules of the model; ARGS="-k agent" for some faults
+chaos: setup ## a fault at every point of an epoch of every operator, by SLICE (0 to 6; `all`: every fault at each), then 20,000 schedules of the model
 	@scripts/class_archive.sh
-	@pytest -m chaos tests/faults -n $$(($$(nproc) + 1)) $(ARGS) # half of what a struck application does is to wait
+	@PYSLASH_CHAOS=$(or $(SLICE),0) pytest -m chaos tests/faults -n $$(($$(nproc) + 2)) $(ARGS) # half of what a struck application does is to wait
 	@$(if $(ARGS),,PYSLASH_SCHEDULES=20000 pytest tests/model)
 
 soak: setup ## a stream whose processes are killed at random; MINUTES=10, ARGS="--seed 1"

@@ -16,6 +16,7 @@ Strikes = list[tuple[str, str]]  # (fault, point), each an epoch after the other
 CONF = {**MERGES_IN_TASKS, "agent.callTimeout": "3"}
 REPARTITION = {"strategy": "repartition"}
 STOP_SECONDS = 8
+MOST = 3  # strikes of a round, with an epoch for one that has to wait for somebody to strike
 LOSSES = ("kill agent", "kill executor")
 SETTLED = DRIVER_POINTS[DRIVER_POINTS.index("after checkpoint") : DRIVER_POINTS.index("after commit") + 1]
 ALL_POINTS = (*DRIVER_POINTS, *TASK_POINTS)
@@ -120,9 +121,10 @@ def test_faults_of_who_owns_keys_change_no_row(applications: Applications) -> No
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("fault", POINTS, ids=lambda fault: fault.replace(" ", "-"))
 def test_a_fault_at_every_point(applications: Applications, fault: str) -> None:
+    strikes = [(fault, point) for point in POINTS[fault]]
     rounds: dict[str, tuple[str, Strikes]] = {
-        f"{fault} {point}": (("batch", "files")[index % 2], [(fault, point)])
-        for index, point in enumerate(POINTS[fault])
+        f"{fault} {begin}": (("batch", "files")[begin % 2], strikes[begin : begin + MOST])
+        for begin in range(0, len(strikes), MOST)
     }
     in_python = fault in ("duplicate", "kill worker")  # else there are no workers
     strike(applications, rounds, timeout=3000, conf=UPDATES_IN_PYTHON if in_python else {})
