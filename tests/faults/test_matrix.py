@@ -62,9 +62,9 @@ def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], *
         # Restarted by its supervisor, a query recovers when it begins.
         restarts, ending = results[name]["restarts"], sum(may_end(sink, fault, point) for fault, point in strikes)
         assert restarts <= ending, name
-        # Who dies in a task may be an executor that came just now, and holds nothing yet.
-        losses = sum(fault in LOSSES and point not in TASK_POINTS for fault, point in strikes)
-        assert results[name]["recoveries"] + restarts >= losses, name
+        # Who dies in a task, or after another one, may be an executor that came just now, and holds nothing yet.
+        is_lost = any(fault in LOSSES and point not in TASK_POINTS for fault, point in strikes)
+        assert results[name]["recoveries"] + restarts >= is_lost, name
         assert applications.tally({"name": name}, sink, results[name]["struck"]).exact, name
 
 
