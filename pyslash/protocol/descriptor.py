@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 _ENDS = {"pid": 1 << 31, "fd": 1 << 31, "port": 1 << 16}
@@ -36,7 +36,7 @@ class AgentDescriptor:
 
     def to_json(self) -> str:
         """One line of JSON, fields in order."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps(self.to_record(), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> AgentDescriptor:
@@ -87,4 +87,4 @@ class AgentDescriptor:
 
     def to_record(self) -> dict[str, Any]:
         """The fields as a plain dictionary."""
-        return asdict(self)
+        return dict(vars(self))
