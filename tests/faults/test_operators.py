@@ -194,11 +194,15 @@ def test_slices_have_every_fault_at_every_point() -> None:
 )
 def test_a_fault_at_every_point_of_an_operator(struck_inside: Applications, operator: str, number: int) -> None:
     strikes = slice_of(operator, number)
-    rounds(struck_inside, operator, (strike for strike in strikes if strike[0] != "straggle"))
+    # Agents compact what several epochs have left, where nobody is lost in between.
+    compacted = [strike for strike in strikes if strike[1] == COMPACTED_POINT]
+    straggling = [strike for strike in strikes if strike[0] == "straggle"]
+    rounds(struck_inside, operator, (strike for strike in strikes if strike not in compacted + straggling))
+    rounds(struck_inside, operator, compacted)
     for _ in range(sum(fault == "kill driver" for fault, *_ in strikes)):
         assert struck_inside.run(2, 1500) == -signal.SIGKILL, struck_inside.log()
     assert struck_inside.run(2, 1500) == 0, struck_inside.log()
-    if any(fault == "straggle" for fault, *_ in strikes):
-        rounds(struck_inside, operator, (strike for strike in strikes if strike[0] == "straggle"))
+    if straggling:
+        rounds(struck_inside, operator, straggling)
         assert struck_inside.run(2, 1500, **SPECULATION) == 0, struck_inside.log()
     check(struck_inside)
