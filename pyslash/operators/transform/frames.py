@@ -18,13 +18,13 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.errors import PySparkValueError
 from pyspark.sql.conversion import ArrowBatchTransformer, PandasToArrowConversion
-from pyspark.sql.types import ArrayType, BinaryType, MapType, StructType
+from pyspark.sql.types import StructType
 
 from pyslash.operators.transform.client import StateClient
 from pyslash.operators.transform.frame_conf import UNLIMITED, FrameConf
 from pyslash.operators.transform.function import UserFunction
 from pyslash.operators.transform.processor import Group, Key, ProcessorCalls
-from pyslash.operators.transform.rows import Columns, Given, HomeRows, InputShape
+from pyslash.operators.transform.rows import Columns, Given, HomeRows, InputShape, gives_mutable
 from pyslash.operators.transform.slices import Nature, Slices, is_of_objects
 from pyslash.operators.transform.state.values import RowForm
 
@@ -32,7 +32,6 @@ Kind = tuple[list[Any], list[Any]]
 
 # Rows that are given and converted together, about.
 _TOGETHER = 10_000
-_MUTABLE = (ArrayType, BinaryType, MapType, StructType)
 # What pandas makes of Python's values, by the kind of NumPy's type.
 _INFERRED = {"i": "int64", "f": "float64", "M": "datetime64[ns]"}
 
@@ -44,7 +43,7 @@ class FrameForm:
         self.conf = conf
         self.names: list[str] = given.names
         # Of lists, dictionaries and byte arrays a copied frame has the same ones.
-        self.gives_mutable = any(isinstance(field.dataType, _MUTABLE) for field in given.fields)
+        self.gives_mutable = gives_mutable(given)
         self._given = StructType().add("rows", given)
 
     def cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

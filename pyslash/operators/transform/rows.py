@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import Row, StructType
+from pyspark.sql.types import ArrayType, BinaryType, MapType, Row, StructType
 
 # Of an Arrow batch of what is given: the first one tells how many bytes a row has.
 _FIRST_ROWS = 100
@@ -20,6 +20,7 @@ _MOST_ROWS = 10_000
 _MOST_BYTES = 4 << 20
 # Of a value that holds them.
 _PACKED_BYTES = 64 << 20
+_MUTABLE = (ArrayType, BinaryType, MapType, StructType)
 
 T = TypeVar("T")
 
@@ -104,6 +105,11 @@ def listed(column: pa.Array) -> list[Any]:
     return found
 
 
+def gives_mutable(schema: StructType) -> bool:
+    """Whether Python has values of these columns that may change once they are given: lists, byte arrays, NumPy's."""
+    return any(isinstance(field.dataType, _MUTABLE) for field in schema.fields)
+
+
 class InputRows:
     """Counts `rows`, those that are `late` among them."""
 
@@ -156,6 +162,7 @@ class Given:
     def __init__(self, schema: StructType) -> None:
         self._schema = pa.schema(list(to_arrow_type(schema, timezone="UTC", prefers_large_types=False)))
         self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
+        self._gives_mutable = gives_mutable(schema)
         self._pending: list[dict[str, Any]] = []
         self._room = _FIRST_ROWS
         self._small: list[pa.Table] = []
@@ -164,12 +171,16 @@ class Given:
         self.rows = 0
 
     def take(self, rows: Iterable[Row]) -> None:
-        """Take these, which the processor may make as they are taken."""
+        """Take those of a call, which the processor may make as they are taken. As in Spark they are converted by its
+        end: the next call may change what is in them.
+        """
         for row in rows:
             has_names = not self._is_nested and type(row) is Row and hasattr(row, "__fields__")
             self._pending.append(dict(zip(row.__fields__, row, strict=False)) if has_names else row.asDict(True))
             if len(self._pending) >= self._room:
                 self._convert()
+        if self._gives_mutable:
+            self._convert()
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take those of a batch, whose times may be of any zone."""
@@ -181,8 +192,9 @@ class Given:
 
     def _convert(self) -> None:
         if self._pending:
-            self._have(pa.RecordBatch.from_pylist(self._pending, schema=self._schema))
+            batch = pa.RecordBatch.from_pylist(self._pending, schema=self._schema)
             self._pending = []
+            self.add(batch)
 
     def _unite(self) -> None:
         if self._small:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import Row, StructType
+from pyspark.sql.types import ArrayType, DoubleType, Row, StructType
 
 from pyslash.operators.transform import rows as made
 from pyslash.operators.transform.rows import Given
@@ -42,3 +43,15 @@ def test_streams_share_a_value_as_far_as_it_has_room(monkeypatch: pytest.MonkeyP
     assert numbers == list(range(30_000))
     monkeypatch.setattr(made, "_PACKED_BYTES", 10_000_000)
     assert [len(value) > 10_000_000 for value in given.packed()] == [True, True, False]
+
+
+def test_what_is_in_a_row_may_change_behind_its_call() -> None:
+    """A processor may have one array, of NumPy too, for all keys: Spark converts the rows of a key when it has them."""
+    given = Given(StructType().add("numbers", ArrayType(DoubleType())).add("data", "binary"))
+    numbers, data = np.zeros(1), bytearray(1)
+    for key in (1, 2, 3):
+        numbers[0], data[0] = key, key
+        given.take([Row(numbers=numbers, data=data)])
+    (value,) = given.packed()
+    rows = [tuple(row.values()) for batch in streams_in(value) for row in batch.to_pylist()]
+    assert rows == [([1.0], b"\1"), ([2.0], b"\2"), ([3.0], b"\3")]
