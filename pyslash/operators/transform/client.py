@@ -195,8 +195,8 @@ class StateHandle(StatefulProcessorHandle):  # type: ignore[misc]
         return MapState(MapClient(self._client, variable, self._forms), stateName)
 
     def listTimers(self) -> Iterator[int]:
-        """The key's timers."""
-        return iter(self._client.timers())
+        """The key's timers, as they are when the first one is taken."""
+        yield from self._client.timers()
 
     def deleteIfExists(self, stateName: str) -> None:
         """Nothing: the query's first epoch deletes what the checkpoint has of it."""
