@@ -88,10 +88,10 @@ class RowForm:
             return tuple(row)
         given = tuple(map(spark_client._normalize_state_value, row))
         values: Values = given if self._is_plain else self._schema.toInternal(given)
-        if len(given) != len(self._casts):
+        if len(values) != len(self._casts):  # what is too much for a schema with times, PySpark leaves out
             raise PySparkRuntimeError(
                 f"{doing}: Input row doesn't have expected number of values required by the schema. "
-                f"{len(self._casts)} fields are required while {len(given)} values are provided."
+                f"{len(self._casts)} fields are required while {len(values)} values are provided."
             )
         try:
             return tuple(cast(value) for cast, value in zip(self._casts, values, strict=True))

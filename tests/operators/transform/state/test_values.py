@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -32,6 +33,16 @@ def form(type: DataType) -> RowForm:
 def test_what_spark_does_not_take_is_its_error(type: DataType, value: Any) -> None:
     with pytest.raises(PySparkRuntimeError, match=r"^Error updating value state: "):
         form(type).kept((value,), "Error updating value state")
+
+
+def test_a_row_with_more_values_than_a_schema_with_times_has_is_cut() -> None:
+    """By PySpark, which converts as many as there are fields; of others, Spark says that there are too many."""
+    day = StructType().add("day", "date").add("n", IntegerType())
+    assert RowForm(day).kept((date(1970, 1, 3), 5, "more"), "") == (2, 5)
+    with pytest.raises(PySparkRuntimeError, match="1 fields are required while 2 values are provided"):
+        form(LongType()).kept((1, 2), "")
+    with pytest.raises(PySparkRuntimeError, match="2 fields are required while 1 values are provided"):
+        RowForm(day).kept((date(1970, 1, 3),), "")
 
 
 def test_what_spark_casts_in_another_way_is_told() -> None:
