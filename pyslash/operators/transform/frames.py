@@ -162,7 +162,7 @@ class Together:
             self.convert(given)
         self._kind = kind
         self._frames.append(frame.copy())
-        self._rows += len(frame)
+        self._rows += max(1, len(frame))  # one without rows takes memory, too
         if self._form.gives_mutable:
             self.convert(given)
 

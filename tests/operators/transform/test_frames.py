@@ -20,6 +20,7 @@ from tests.support.processors import COVERED, WHY_NOT
 if not COVERED:
     pytest.skip(WHY_NOT, allow_module_level=True)
 
+from pyslash.operators.transform import frames as made
 from pyslash.operators.transform import function
 from pyslash.operators.transform.frame_conf import UNLIMITED, FrameConf
 from pyslash.operators.transform.frames import FrameCalls, FrameForm
@@ -165,6 +166,14 @@ def test_the_first_that_cannot_be_converted_is_what_fails() -> None:
     with pytest.raises(PySparkTypeError) as together:
         take_all()
     assert str(together.value) == str(alone.value)
+
+
+def test_frames_without_rows_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor may give one for each key that it has nothing to tell of."""
+    monkeypatch.setattr(made, "_TOGETHER", 10)
+    calls = FrameCalls(FUNCTION, {}, InputShape((), (), None, 0, False), FrameForm(CONF, GIVEN))
+    calls.take(iter([pd.DataFrame()] * 25), Given(GIVEN))
+    assert len(calls._together._frames) == 5
 
 
 def read(given: Given) -> list[dict[str, Any]]:
