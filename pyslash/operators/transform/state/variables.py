@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import dataclass
+from inspect import signature
+from io import BytesIO
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,6 +26,7 @@ VALUE, LIST, MAP = "value", "list", "map"
 STATE_OF_GROUP = "GroupState"
 """The variable of a function of `applyInPandasWithState`."""
 Schema: TypeAlias = StructType | str
+_OF_CLASSES = {("pyspark.cloudpickle.cloudpickle", f"_make_skeleton_{kind}") for kind in ("class", "enum")}
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,8 @@ class Variable:
         return KeptVariable(self.name, self.kind, _fields(self.value), _fields(self.key), self.ttl_ms is not None)
 
 
-def loaded(command: bytes) -> TransformWithStateInPandasUdfUtils:
-    """PySpark's wrapper around the user's processor, as the worker has it.
+def loaded(command: bytes, *, apart: bool = False) -> TransformWithStateInPandasUdfUtils:
+    """PySpark's wrapper around the user's processor, as the worker has it. `apart` is as in `unpickled`.
 
     Raises:
         Uncovered: what PySpark has pickled is something else.
@@ -50,23 +54,43 @@ def loaded(command: bytes) -> TransformWithStateInPandasUdfUtils:
     # Spark 4.0 has no such class, and no processor that comes here.
     from pyspark.sql.streaming.stateful_processor_util import TransformWithStateInPandasUdfUtils
 
-    function = unpickled(command)
+    function = unpickled(command, apart=apart)
     wrapper = getattr(function, "__self__", None)
     if not isinstance(wrapper, TransformWithStateInPandasUdfUtils):
         raise Uncovered(f"PySpark runs its processor by {function!r}, which is not known")
     return wrapper
 
 
-def unpickled(command: bytes) -> Any:
-    """The function that the worker would call.
+def unpickled(command: bytes, *, apart: bool = False) -> Any:
+    """The function that the worker would call; `apart`, in the process that has pickled it: with classes of its own.
 
     Raises:
         Uncovered: it is not in the command.
     """
-    pickled = CPickleSerializer().loads(command)
+    pickled = _Apart(BytesIO(command), encoding="bytes").load() if apart else CPickleSerializer().loads(command)
     if not isinstance(pickled, tuple):
         raise Uncovered("its processor is so large that PySpark broadcasts it")
     return pickled[0]
+
+
+class _Apart(pickle.Unpickler):
+    """Makes a class of each that PySpark has pickled by value: those of scripts, notebooks and functions.
+
+    In the process that has defined a class, PySpark's way gives it, to its user, the methods and attributes out of the
+    pickle in the place of its own: methods that have the globals of that time.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if (module, name) not in _OF_CLASSES:
+            return found
+
+        def made(*values: Any) -> Any:
+            bound = signature(found).bind(*values)
+            bound.arguments["class_tracker_id"] = None  # by which one that is there already is found
+            return found(*bound.args, **bound.kwargs)
+
+        return made
 
 
 def processor_of(wrapper: TransformWithStateInPandasUdfUtils) -> StatefulProcessor:
@@ -80,7 +104,7 @@ def group_state(command: bytes, schema: str) -> list[Variable]:
     Raises:
         Uncovered: the message is the reason.
     """
-    unpickled(command)
+    unpickled(command, apart=True)
     variable = Variable(STATE_OF_GROUP, VALUE, schema)
     _check(variable, nested=False)  # Spark 4.3 fails over a state that has arrays
     return [variable]
@@ -99,7 +123,7 @@ def declared(command: bytes, expires: bool) -> tuple[list[Variable], list[str]]:
     """
     handle = _Declarations()
     try:
-        processor = processor_of(loaded(command))
+        processor = processor_of(loaded(command, apart=True))
         processor.init(handle)
         processor.close()
     except Uncovered:
