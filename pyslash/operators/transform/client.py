@@ -88,10 +88,11 @@ class StateClient:
         return self._key_form.row(key), time, False
 
     def due(self, now_ms: int) -> list[tuple[Values, int]]:
-        """The timers that fire by now, with their keys."""
+        """The timers that fire by now, with their keys, in Spark's order."""
         of_home = (key for key, first in self._home.timers.items() if first <= now_ms)
-        due = [(time, key) for key in {*of_home, *self._changed} for time in self._of(key).timers if time <= now_ms]
-        return [(key_of(key), time) for time, key in sorted(due)]
+        due = [(key, time) for key in {*of_home, *self._changed} for time in self._of(key).timers if time <= now_ms]
+        order = unsafe_order(self._key_form.schema)
+        return sorted(((key_of(key), time) for key, time in due), key=lambda one: (one[1], order(one[0])))
 
     def register_timer(self, expiry_time_stamp_ms: int) -> None:
         """A timer of the key."""

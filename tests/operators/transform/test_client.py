@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorHandleState
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from pyslash.operators.transform.client import StateClient, StateHandle
 from pyslash.operators.transform.state.home import Home
@@ -23,3 +23,17 @@ def test_timers_are_listed_as_they_are_when_the_first_one_is_taken() -> None:
     assert next(listed) == 1
     handle.registerTimer(3)
     assert [*listed] == [2]
+
+
+def test_timers_of_one_time_fire_in_sparks_order_of_keys() -> None:
+    """That of the bytes of rows in its store: nulls, lengths of strings, numbers from the low byte on, strings."""
+    keys = [("a", 256), ("b", 256), ("b", -1), ("aaaa", 1 << 40), ("aaaa", 5), ("b", None)]
+    form = RowForm(StructType().add("s", StringType()).add("n", LongType()))
+    client = StateClient(Home(), form, "EventTime", batch_ms=0, watermark_ms=0)
+    client.set_handle_state(StatefulProcessorHandleState.INITIALIZED)
+    for key in sorted(keys, key=str):
+        client.set_implicit_key(key)
+        for time in (7, 3):
+            client.register_timer(time)
+    assert client.due(5) == [(key, 3) for key in keys]
+    assert client.due(7) == [(key, time) for time in (3, 7) for key in keys]

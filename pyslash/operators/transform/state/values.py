@@ -68,7 +68,7 @@ class RowForm:
     def __init__(self, schema: StructType) -> None:
         """`schema`: all of its types are kept (`is_kept`)."""
         spark_client._load_numpy()  # without which NumPy's numbers are not taken for numbers
-        self._schema = schema
+        self.schema = schema
         self._casts = [_cast(field.dataType) for field in schema.fields]
         self._usual = tuple(_USUAL.get(type(field.dataType)) for field in schema.fields)
         self._ranges = [(at, 1 << (bits - 1)) for at, bits in enumerate(map(_bits, schema.fields)) if bits]
@@ -87,7 +87,7 @@ class RowForm:
         if isinstance(row, tuple) and tuple(map(type, row)) == self._usual and self._are_in_range(row):
             return tuple(row)
         given = tuple(map(spark_client._normalize_state_value, row))
-        values: Values = given if self._is_plain else self._schema.toInternal(given)
+        values: Values = given if self._is_plain else self.schema.toInternal(given)
         if len(values) != len(self._casts):  # what is too much for a schema with times, PySpark leaves out
             raise PySparkRuntimeError(
                 f"{doing}: Input row doesn't have expected number of values required by the schema. "
@@ -109,7 +109,7 @@ class RowForm:
 
     def row(self, values: Values) -> Row:
         """The same with the names of its fields."""
-        return Row(*self._schema.names)(*self.given(values))
+        return Row(*self.schema.names)(*self.given(values))
 
 
 class _UnfitError(Exception):
