@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from operator import index
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.stateful_processor import ListState, MapState, StatefulProcessorHandle, ValueState
@@ -25,6 +25,7 @@ from pyslash.operators.transform.state.variables import LIST, MAP, VALUE, Schema
 from pyslash.state.processor_blocks import key_bytes, key_of
 
 _NO_TIME_MS = -1
+T = TypeVar("T")
 
 
 class StateClient:
@@ -268,7 +269,7 @@ class ListClient(_Client):
 
     def __init__(self, client: StateClient, variable: Variable, forms: dict[str, RowForm]) -> None:
         super().__init__(client, variable, forms)
-        self._reading: dict[str, Iterator[Values]] = {}
+        self._reading = _Reading[Values]()
 
     def _live(self) -> list[Values]:
         entries = self._client.state().lists.get(self._name, [])
@@ -279,11 +280,9 @@ class ListClient(_Client):
         return bool(self._live())
 
     def get(self, state_name: str, iterator_id: str) -> tuple[Values, bool]:
-        """The next row of an iterator over those that there were at its first one; never told to be the last."""
-        rows = self._reading.get(iterator_id)
-        if rows is None:
-            rows = self._reading[iterator_id] = iter(self._live())
-        return self._form.given(_next(self._reading, iterator_id, rows)), False
+        """The next row of an iterator over those that there were at its first one, and whether it is the last."""
+        row, is_last = self._reading.next(iterator_id, self._live)
+        return self._form.given(row), is_last
 
     def append_value(self, state_name: str, value: Any) -> None:
         """Add a row."""
@@ -326,7 +325,7 @@ class MapClient(_Client):
         super().__init__(client, variable, forms)
         self._key_form = forms[variable.key]
         self._order = unsafe_order(StructType.fromJson(json.loads(variable.key)))
-        self._reading: dict[str, Iterator[Any]] = {}
+        self._reading = _Reading[tuple[Values, Values]]()
 
     def _live(self) -> list[tuple[Values, Values]]:
         entries = self._client.state().maps.get(self._name, {})
@@ -357,19 +356,13 @@ class MapClient(_Client):
 
     def get_key_value_pair(self, state_name: str, iterator_id: str) -> tuple[Values, Values, bool]:
         """The next one of an iterator, as `ListClient.get`."""
-        key, value = self._next(iterator_id, lambda pair: pair)
-        return self._key_form.given(key), self._form.given(value), False
+        (key, value), is_last = self._reading.next(iterator_id, self._live)
+        return self._key_form.given(key), self._form.given(value), is_last
 
     def get_row(self, state_name: str, iterator_id: str, is_key: bool) -> tuple[Values, bool]:
         """The next key, or row, of an iterator, as `ListClient.get`."""
-        form = self._key_form if is_key else self._form
-        return form.given(self._next(iterator_id, lambda pair: pair[0 if is_key else 1])), False
-
-    def _next(self, iterator_id: str, part: Callable[[tuple[Values, Values]], Any]) -> Any:
-        rows = self._reading.get(iterator_id)
-        if rows is None:
-            rows = self._reading[iterator_id] = map(part, self._live())
-        return _next(self._reading, iterator_id, rows)
+        (key, value), is_last = self._reading.next(iterator_id, self._live)
+        return self._key_form.given(key) if is_key else self._form.given(value), is_last
 
     def remove_key(self, state_name: str, key: Any) -> None:
         """Take none for a key."""
@@ -382,10 +375,28 @@ class MapClient(_Client):
             self._client.change()
 
 
-def _next(reading: dict[str, Iterator[Any]], iterator_id: str, rows: Iterator[Any]) -> Any:
-    """The next one; `StopIteration`, as PySpark's iterators expect, behind the last."""
-    try:
-        return next(rows)
-    except StopIteration:
-        reading[iterator_id] = iter(())
-        raise
+class _Reading(Generic[T]):
+    """What is left of iterators, by their ids in PySpark. A processor makes millions of them: one that has come to its
+    end is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._rest: dict[str, list[T]] = {}
+        self._empty = ""  # the last one that had nothing: PySpark does not know that it has come to its end
+
+    def next(self, iterator_id: str, everything: Callable[[], list[T]]) -> tuple[T, bool]:
+        """The next of what there was when it was asked first, and whether it is the last one.
+
+        Raises:
+            StopIteration: there was nothing.
+        """
+        rest = self._rest.pop(iterator_id, None)
+        if rest is None:
+            rest = [] if iterator_id == self._empty else everything()[::-1]
+        if not rest:
+            self._empty = iterator_id
+            raise StopIteration
+        found = rest.pop()
+        if rest:
+            self._rest[iterator_id] = rest
+        return found, not rest

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pyspark.sql.streaming.list_state_client import ListStateIterator
+from pyspark.sql.streaming.map_state_client import MapStateIterator, MapStateKeyValuePairIterator
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorHandleState
 from pyspark.sql.types import LongType, StringType, StructType
 
-from pyslash.operators.transform.client import StateClient, StateHandle
+from pyslash.operators.transform.client import ListClient, MapClient, StateClient, StateHandle
 from pyslash.operators.transform.state.home import Home
 from pyslash.operators.transform.state.values import RowForm
+from pyslash.operators.transform.state.variables import LIST, MAP, Variable
 
 KEY = StructType().add("k", "string")
 
@@ -37,3 +40,28 @@ def test_timers_of_one_time_fire_in_sparks_order_of_keys() -> None:
             client.register_timer(time)
     assert client.due(5) == [(key, 3) for key in keys]
     assert client.due(7) == [(key, time) for time in (3, 7) for key in keys]
+
+
+def test_an_iterator_that_has_come_to_its_end_is_forgotten() -> None:
+    """A processor may make several for each row of a micro-batch."""
+    client = StateClient(Home(), RowForm(KEY), "None", batch_ms=0, watermark_ms=0)
+    forms = {KEY.json(): RowForm(KEY)}
+    of_list = ListClient(client, Variable("l", LIST, KEY.json()), forms)
+    of_map = MapClient(client, Variable("m", MAP, KEY.json(), KEY.json()), forms)
+    client.set_implicit_key(("a",))
+    nothing = ListStateIterator(of_list, "l")
+    assert [*nothing] == [*MapStateIterator(of_map, "m", True)] == []
+    of_list.put("l", [("x",), ("y",)])
+    of_map.update_value("m", ("x",), ("y",))
+    assert [*nothing] == []
+    begun, other = ListStateIterator(of_list, "l"), ListStateIterator(of_list, "l")
+    assert next(begun) == next(other) == ("x",)
+    of_list.clear("l")
+    assert [*other] == [("y",)]
+    assert [*MapStateIterator(of_map, "m", True)] == [("x",)]
+    assert [*MapStateIterator(of_map, "m", False)] == [("y",)]
+    assert [*MapStateKeyValuePairIterator(of_map, "m")] == [(("x",), ("y",))]
+    assert len(of_list._reading._rest) == 1
+    assert [*begun] == [("y",)]
+    assert not of_list._reading._rest
+    assert not of_map._reading._rest
