@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -288,7 +288,8 @@ class BatchExecution:
         for plan in self.cut.closings():
             rows = DataFrame(self._bridge.again(self.session._jsparkSession, plan), self.session)
             late_ms = F.floor((F.lit(late_us) - F.col(LATE_MS)) / 1000)
-            late = rows.toDF(*_unique(rows.columns[:-1]), LATE_MS).where(F.col(LATE_MS) <= late_us)
+            names = distinct(rows.columns[:-1], (LATE_MS, WATERMARK))
+            late = rows.toDF(*names, LATE_MS).where(F.col(LATE_MS) <= late_us)
             found.append(late.withColumns({LATE_MS: late_ms, WATERMARK: F.timestamp_micros(F.lit(late_us))}))
         return found
 
@@ -330,12 +331,19 @@ class BatchExecution:
         return files_of_spark(self.session, self._root, "offsets")
 
 
-def _unique(names: Sequence[str]) -> list[str]:
-    """The names; another one in the place of each that has been there before."""
+def distinct(names: Sequence[str], taken: Collection[str] = ()) -> list[str]:
+    """The names; another one in the place of each that is taken, or has been there before, in upper or lower case."""
+    given = {name.lower() for name in taken}
+    known = given | {name.lower() for name in names}
     found: list[str] = []
     for name in names:
-        again = names[: len(found)].count(name)
-        found.append(f"{name}_{again}" if again else name)
+        one, number = name, 0
+        while one.lower() in (known if number else given):
+            number += 1
+            one = f"{name}_{number}"
+        given.add(one.lower())
+        known.add(one.lower())
+        found.append(one)
     return found
 
 

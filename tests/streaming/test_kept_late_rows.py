@@ -114,6 +114,20 @@ def test_columns_may_be_called_as_folders_are(spark: SparkSession, tmp_path: Pat
     assert all(4000 <= row["epoch_"] < 4500 for row in rows)
 
 
+def test_columns_may_have_one_name(spark: SparkSession, tmp_path: Path) -> None:
+    """But for upper and lower case, or with those of late rows. Spark writes no such table."""
+    stream, late = made(spark, tmp_path / "rows", 4), tmp_path / "late"
+    n = F.col("n")
+    named = stream.read().select("ts", n, (n + 1).alias("N"), (n + 2).alias("n_1"), (n + 3).alias("_Slash_late_ms"))
+    tried = attempt(named.dropDuplicates(["ts", "_Slash_late_ms"]), tmp_path / "checkpoint", late=str(late))
+    assert tried.error is None
+    rows = spark.read.parquet(str(late)).collect()
+    assert len(rows) > 10
+    for row in rows:
+        assert (row["N_2"], row["n_1"], row["_Slash_late_ms_1"]) == (row["n"] + 1, row["n"] + 2, row["n"] + 3)
+        assert 0 <= row["_slash_late_ms"] < 1e6
+
+
 def test_of_sessions_those_that_would_have_been_over(spark: SparkSession, tmp_path: Path) -> None:
     stream, late = made(spark, tmp_path / "s", 1), tmp_path / "late"
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from pyslash.conf import PREFIX, Conf
 from pyslash.errors import LateRowsError
-from pyslash.spark.execution import SparkBatch
+from pyslash.spark.execution import SparkBatch, distinct
 from pyslash.state.files.hadoop_files import HadoopFiles
 from pyslash.units import Epoch
 
@@ -116,4 +116,4 @@ def _reaching(execution: SparkBatch, obstacle: str) -> Iterator[None]:
 def _beside_folders(rows: DataFrame) -> DataFrame:
     """With other names for columns that are called as folders are, which Spark would read in their place."""
     names = [f"{name}_" if name.lower() in _FOLDERS else name for name in rows.columns]
-    return rows.toDF(*names)
+    return rows.toDF(*distinct(names))
