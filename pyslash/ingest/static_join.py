@@ -119,6 +119,7 @@ class StaticJoin:
 @dataclass(frozen=True)
 class _Sent:
     source: Any  # the JVM's `StaticTable`
+    join: StaticJoin  # as it was told
     rows: pa.RecordBatch
     table: Broadcast[StaticTable]
 
@@ -154,8 +155,10 @@ class StaticTables:
 
     def _table(self, session: SparkSession, scan: Any, number: int, join: StaticJoin) -> Broadcast[StaticTable]:
         source, sent = scan.table(session._jsparkSession, number), self._sent.get(number)
-        if sent is not None and source.isSameAs(sent.source):
-            return sent.table
+        # Spark may plan a micro-batch with another join here, which looks up the same rows by other keys.
+        same = sent if sent is not None and sent.join == join else None
+        if same is not None and source.isSameAs(same.source):
+            return same.table
         rows = DataFrame(source.rows(), session).toArrow()
         if rows.nbytes > MOST_TABLE_BYTES:
             raise OnlySpark(f"the table that it joins with has {rows.nbytes} bytes")
@@ -163,14 +166,14 @@ class StaticTables:
             # Spark need not read a row then, and so may see no event time: what its plan does is its own.
             raise OnlySpark("the table that it joins with is empty")
         table = StaticTable(rows, join.columns, join.table_keys)
-        if sent is not None and table.rows.equals(sent.rows):
-            broadcast = sent.table
+        if same is not None and table.rows.equals(same.rows):
+            broadcast = same.table
         else:
             table.find([table.rows.column(key) for key in join.table_keys])  # whether there is one row a key
             broadcast = session.sparkContext.broadcast(table)
             if sent is not None:
                 _take_back(sent.table)
-        self._sent[number] = _Sent(source, table.rows, broadcast)
+        self._sent[number] = _Sent(source, join, table.rows, broadcast)
         return broadcast
 
 

@@ -217,9 +217,9 @@ def test_windows_close_behind_a_broadcast_join(spark: SparkSession, tmp_path: Pa
     assert list(differences(outcome.rows, expected, 1)) == []
 
 
-def scan_of(table: DataFrame) -> SimpleNamespace:
-    """A scan that knows a table, of which it cannot be told whether it has changed."""
-    source = SimpleNamespace(rows=lambda: table._jdf, isSameAs=lambda _: False)
+def scan_of(table: DataFrame, is_same: bool = False) -> SimpleNamespace:
+    """A scan that knows a table, of which it can be told that it has not changed, or cannot."""
+    source = SimpleNamespace(rows=lambda: table._jdf, isSameAs=lambda _: is_same)
     return SimpleNamespace(table=lambda session, number: source)
 
 
@@ -283,6 +283,19 @@ def test_a_table_is_sent_again_when_its_rows_have_changed(spark: SparkSession) -
     assert is_there(other)
     sent.close()
     assert not is_there(other)
+    sent.close()
+
+
+@pytest.mark.parametrize("is_same", [True, False], ids=["known to be the same", "with the same rows"])
+def test_a_table_is_looked_up_by_the_keys_of_this_micro_batch(spark: SparkSession, is_same: bool) -> None:
+    """The number of a join in the plan does not say which of the table's columns it is by."""
+    table, sent = spark.sql("SELECT * FROM VALUES (1L, 2L), (2L, 3L) AS t(a, b)"), StaticTables()
+    rows, found = pa.record_batch({"k": pa.array([2], pa.int64())}), []
+    for key in (0, 1):
+        join = StaticJoin(True, False, [("k", "bigint")], columns=["bigint", "bigint"], table_keys=[key])
+        (filled,) = sent.send(spark, scan_of(table, is_same), [join])
+        found += filled.apply(rows, 0, {"0.0", "0.1"}).to_pylist()
+    assert found == [{"k": 2, "0.0": 2, "0.1": 3}, {"k": 2, "0.0": 1, "0.1": 2}]
     sent.close()
 
 
