@@ -14,6 +14,7 @@ of standbys or from the checkpoint.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 
@@ -58,11 +59,14 @@ class EpochRunner:
         with, as the first operator sees it; `watch` shows users what epochs do; `name` is the query's, if it has one;
         `ports` is what it reaches of the application; `backlog` is there if it does not read as Spark does.
         """
-        self.operators = [OperatorRunner(operator, conf, secret, ports or Ports()) for operator in operators]
+        ports = ports or Ports()
+        self.operators = [OperatorRunner(operator, conf, secret, ports) for operator in operators]
         self.progress: ProgressLog | None = None
+        self.ending = threading.Lock()  # held while `end` is called
         self.sink = sink
         self._conf = conf
         self._spark_batch = spark_batch
+        self._settle = ports.settle
         self._watch = watch
         self._name = name
         self._held = HeldWatermark()
@@ -84,6 +88,7 @@ class EpochRunner:
             return
         execution = self._spark_batch(batch)
         if self.progress is None:
+            self._settle(execution.query_id)
             self.progress = ProgressLog(str(execution.query_id), self._conf.progress_retained)
             if self._watch is not None:
                 self._watch.began(str(execution.query_id), execution.run_id)

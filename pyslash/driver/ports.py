@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from uuid import UUID
 
 from pyspark.sql import SparkSession
 
@@ -24,7 +25,7 @@ from pyslash.units import Run
 @dataclass(frozen=True)
 class Ports:
     """Files and backfills of a checkpoint, executors and their agents, calls to agents, update jobs, threads, the clock
-    of runs and that of seconds.
+    of runs and that of seconds; and what has to be over before a query of this id begins: its run before.
     """
 
     files: Callable[[SparkSession, str, str], CheckpointFiles] = checkpoint_files
@@ -37,3 +38,4 @@ class Ports:
     background_task: Callable[[Callable[[], bool], str, Callable[[Exception], None]], BackgroundTask] = BackgroundTask
     next_run: Callable[[Run], Run] = next_run
     seconds: Callable[[], float] = time.monotonic
+    settle: Callable[[UUID], None] = lambda _: None

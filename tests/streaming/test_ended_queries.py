@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -10,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from pyslash.driver.epoch import EpochRunner
 from pyslash.driver.start import hook
 from tests.agent.test_compaction import eventually
 from tests.support.stream import Outcome, Stream, differences, run, seconds
@@ -79,6 +82,48 @@ def test_a_query_is_let_go_of_by_the_look_after_the_one_that_found_it_ended(
         assert found == [False, True]
     finally:
         pyslash.disable()
+
+
+def test_a_query_waits_a_moment_for_what_others_have_left_with_an_agent_that_hangs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook, "_PATIENCE_SECONDS", 0.1)
+    stream, answers = Stream(spark, tmp_path, SCHEMA, delay_seconds=0), threading.Event()
+    hung = SimpleNamespace(ending=threading.Lock(), end=lambda resumable: answers.wait(600), progress=None)
+    monkeypatch.setitem(hook._runners, "hung", (SimpleNamespace(isActive=False, id=""), hung, False))  # type: ignore[arg-type]
+    for batch in range(2):
+        stream.add(table(1000 + 1000 * batch))
+        assert run(stream.read().groupBy(F.window("ts", WINDOW), "k").count(), stream.folder).batches
+    assert "hung" in hook._runners
+    answers.set()
+    assert eventually(lambda: "hung" not in hook._runners)
+
+
+def test_a_query_begins_once_its_run_before_is_let_go_of(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook, "_PATIENCE_SECONDS", 0)
+    stream, order, begun = Stream(spark, tmp_path, SCHEMA, delay_seconds=0), [], threading.Event()
+
+    def end_slowly(_: int) -> None:
+        (_, runner, _), end = list(hook._runners.values())[-1], EpochRunner.end
+
+        def end_of_run(resumable: bool) -> None:
+            begun.wait(0.5)  # which it does not, unless the next run has an epoch too early
+            order.append("let go")
+            end(runner, resumable)
+
+        monkeypatch.setattr(runner, "end", end_of_run)
+
+    def has_begun(_: int) -> None:
+        order.append("epoch")
+        begun.set()
+
+    for batch, after in enumerate([end_slowly, has_begun]):
+        stream.add(table(1000 + 1000 * batch))
+        run(stream.read().groupBy(F.window("ts", WINDOW), "k").count(), stream.folder, after=after)
+    assert order[0] == "let go"
+    assert order.count("let go") == 1
 
 
 def test_of_ended_queries_the_figures_of_the_last_are_kept(

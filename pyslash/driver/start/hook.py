@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
+from uuid import UUID
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -25,6 +26,7 @@ from pyslash.driver.background_task import BackgroundTask
 from pyslash.driver.backlog import Backlog, reordered, sampled
 from pyslash.driver.coverage_check import Checkpoint, covered_operators
 from pyslash.driver.epoch import EpochRunner
+from pyslash.driver.ports import Ports
 from pyslash.driver.sinks import FunctionSink, OpenSink
 from pyslash.driver.watch import QueryWatch
 from pyslash.epoch_progress import ProgressLog
@@ -46,8 +48,9 @@ logger = logging.getLogger("pyslash")
 
 _SCHEMA_CHECK = "spark.sql.streaming.stateStore.stateSchemaCheck"
 _SWEEP_SECONDS = 5.0
+# So long a query that starts waits for what others hold to be let go of: one of their agents may not answer.
+_PATIENCE_SECONDS = 5.0
 _lock = threading.Lock()
-_sweeping = threading.Lock()
 # Held while a query starts: Spark waits there for listeners, which may ask for figures.
 _settings_lock = threading.Lock()
 # One secret an application: agents and drivers derive each query's token from it.
@@ -160,7 +163,7 @@ def refuse_our_state(spark: SparkSession, settings: WriterSettings, why: str) ->
 def _take_over(
     query: QueryStart, sample: DataFrame | None, operators: list[OperatorPlan], bridge: JvmBridge, conf: Conf
 ) -> StreamingQuery:
-    _sweep()
+    _sweep_briefly()
     spark, settings = query.spark, query.settings
     container = Container.of(spark.sparkContext.getConf().get, conf)
     if container is not None and container.shortage is not None:
@@ -177,7 +180,8 @@ def _take_over(
     backlog = Backlog(settings.output_mode, adds_columns) if its_way is not None else None
     watch = QueryWatch.of(spark, settings, conf)
     name = settings.query_name or ""
-    runner = EpochRunner(operators, query.sink, conf, _secret, batch_of, watch, name, backlog=backlog)
+    ports = Ports(settle=_let_go_of)
+    runner = EpochRunner(operators, query.sink, conf, _secret, batch_of, watch, name, ports, backlog)
     windows_truncated = any(operator.windows_truncated for operator in operators)
     rows = its_way if its_way is not None else query.rows
     rows = with_few_windows(bridge.java, rows) if windows_truncated else rows
@@ -211,14 +215,16 @@ def _without_schema_check(spark: SparkSession) -> Iterator[None]:
             conf.set(_SCHEMA_CHECK, before)
 
 
-def _sweep(runs: Collection[str] | None = None) -> None:
+def _sweep(runs: Collection[str] | None = None, waits: bool = True) -> None:
     """Let go of queries that have ended, and of what they hold in the agents if nobody needs it there to continue.
 
-    `runs`: of these alone; None: of all.
+    `runs`: of these alone; None: of all. `waits`: for those that another thread is letting go of, too.
     """
-    with _sweeping:  # nobody starts a query whose run before is half let go of
-        for run, (query, runner, temporary) in list(_runners.items()):
-            if (runs is not None and run not in runs) or query.isActive:
+    for run, (query, runner, temporary) in list(_runners.items()):
+        if (runs is not None and run not in runs) or query.isActive or not runner.ending.acquire(blocking=waits):
+            continue
+        try:
+            if run not in _runners:
                 continue
             runner.end(resumable=not temporary)
             with _lock:
@@ -227,6 +233,31 @@ def _sweep(runs: Collection[str] | None = None) -> None:
                     _ended[run] = runner.progress
                 for old in list(_ended)[:-_MOST_ENDED]:
                     del _ended[old]
+        finally:
+            runner.ending.release()
+
+
+def _sweep_briefly() -> None:
+    """Sweep before a query starts, which goes on without what takes long."""
+
+    def sweep() -> None:
+        try:
+            _sweep(waits=False)
+        except Exception as error:
+            _warn(error)
+
+    thread = threading.Thread(target=sweep, name="pyslash ended queries", daemon=True)
+    thread.start()
+    thread.join(_PATIENCE_SECONDS)
+
+
+def _warn(error: Exception) -> None:
+    logger.debug("queries that have ended are let go of when the next one starts: %s", error)
+
+
+def _let_go_of(query_id: UUID) -> None:
+    """A run of this query begins: what its run before holds must not be half let go of."""
+    _sweep({run for run, (query, _, _) in list(_runners.items()) if query.id == str(query_id)})
 
 
 class _Sweeper:
@@ -234,22 +265,18 @@ class _Sweeper:
 
     def __init__(self) -> None:
         self._ended: set[str] = set()
-        self._task = BackgroundTask(self._step, "pyslash ended queries", self._warn, _SWEEP_SECONDS)
+        self._task = BackgroundTask(self._step, "pyslash ended queries", _warn, _SWEEP_SECONDS)
 
     def wake(self) -> None:
         """A query has started."""
         self._task.wake()
 
     def _step(self) -> bool:
-        _sweep(self._ended)
+        _sweep(self._ended, waits=False)
         with _lock:
             known = list(_runners.items())
         self._ended = {run for run, (query, _, _) in known if not query.isActive}
         return bool(known)
-
-    @staticmethod
-    def _warn(error: Exception) -> None:
-        logger.debug("queries that have ended are let go of when the next one starts: %s", error)
 
 
 _sweeper = _Sweeper()
