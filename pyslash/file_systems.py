@@ -55,7 +55,8 @@ def _hdfs(client: Any, authority: str, path: str) -> Any:
     """The file system of a name node (`host:port`), or of a name that the files in HADOOP_CONF_DIR resolve."""
     if found := re.search("[?#;]", path):
         raise ValueError(f"hdfs-native takes {found[0]!r} in a path for the end of it: choose another name")
-    host, _, port = authority.partition(":")
+    host = re.sub(r":\d*$", "", authority)  # an address of IPv6 has colons within its brackets
+    port = authority[len(host) + 1 :]
     return fs.PyFileSystem(fs.FSSpecHandler(client(host, int(port)) if port else client(host or None)))
 
 

@@ -60,6 +60,23 @@ def test_a_library_that_is_missing_is_an_obstacle(monkeypatch: pytest.MonkeyPatc
     )
 
 
+@pytest.mark.parametrize(
+    ("authority", "where"),
+    [
+        ("host:8020", ("host", 8020)),
+        ("host", ("host",)),
+        ("", (None,)),
+        ("[::1]:8020", ("[::1]", 8020)),
+        ("[fe80::2]", ("[fe80::2]",)),
+    ],
+)
+def test_a_name_node_has_any_address(monkeypatch: pytest.MonkeyPatch, authority: str, where: tuple[Any, ...]) -> None:
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(file_systems, "_hdfs_native", lambda _: lambda *told: asked.append(told))
+    _, path = open_location(f"hdfs://{authority}/a/checkpoint")
+    assert (asked, path) == ([where], "/a/checkpoint")
+
+
 def test_a_store_that_does_not_answer_is_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = threading.Event()
 
