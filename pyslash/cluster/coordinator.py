@@ -26,13 +26,14 @@ from pyslash.units import BEFORE_ALL_RUNS, NO_EPOCH, Epoch, Run
 
 logger = logging.getLogger("pyslash")
 
-# By query, the agents that were told to drop it: what they find of it is late, and swept, until a run tells otherwise.
-_dropped_by: dict[bytes, list[AgentDescriptor]] = {}
+# By query, the agents that were told to drop it or to commit an epoch: what they find of it, up to that epoch, is late,
+# and swept, until a run tells otherwise.
+_told: dict[bytes, dict[str, AgentDescriptor]] = {}
 
 
-def dropped_by(query_id: bytes) -> list[AgentDescriptor]:
-    """The agents that were told to drop a query when an earlier run of it ended in this process."""
-    return _dropped_by.get(query_id, [])
+def told_of(query_id: bytes) -> list[AgentDescriptor]:
+    """The agents that runs of a query in this process have told to drop it, or to commit an epoch of it."""
+    return list(_told.get(query_id, {}).values())
 
 
 class Coordinator:
@@ -219,6 +220,7 @@ class Coordinator:
                 manifest.epoch, list(blocks), self._plan, self._run, heads, replicas, self._keeps_changes, known
             )
 
+        self._remember_who_is_told()
         replies = {name: reply for name, reply in self.group.each(commit).items() if reply is not None}
         edits = {self.group.agent(name): reply.edit for name, reply in replies.items()}
         self.version.commit(manifest.epoch, manifest.version, edits)
@@ -246,5 +248,8 @@ class Coordinator:
 
     def drop(self) -> None:
         """Free everything of the query."""
-        _dropped_by[self.query_id] = self.group.agents
+        self._remember_who_is_told()
         self.group.each(lambda client: client.drop())
+
+    def _remember_who_is_told(self) -> None:
+        _told.setdefault(self.query_id, {}).update((agent.incarnation, agent) for agent in self.agents)

@@ -505,7 +505,7 @@ def installed(query: Query) -> Iterator[None]:
         (replicate, "AgentClient", wire_to(world)),
         (replicate, "choose_transport", lambda *_: MemoryBus(world)),
         (directory, "open_location", lambda location: (query.blocks, location)),
-        (coordinator, "_dropped_by", {}),  # not of other runs of the model, in this process
+        (coordinator, "_told", {}),  # not of other runs of the model, in this process
         # Small, so that compactions, and snapshots or folds of files, are part of every run.
         (durable, "MOST_FILES", 2 + query.world.number % 2 * 3),
         (durable, "MOST_SMALL", 2),

@@ -113,7 +113,7 @@ def test_a_discard_may_come_at_any_time(number: int) -> None:
         assert violation(late) is None
 
 
-@pytest.mark.parametrize("number", [0, 5, 85])
+@pytest.mark.parametrize("number", [0, 5, 11, 85, 106, 187])
 def test_a_batch_that_is_computed_again_is_late_to_no_agent(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Agents sweep what is published up to the epoch that they have committed."""
     publish, late = Agent.publish, list[bool]()

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from pyslash.cluster.agent_group import AgentGroup
-from pyslash.cluster.coordinator import Coordinator, dropped_by
+from pyslash.cluster.coordinator import Coordinator, told_of
 from pyslash.cluster.standbys import Repair
 from pyslash.conf import Conf
 from pyslash.driver.ports import Ports
@@ -100,10 +100,12 @@ class Recovery:
         )
         current = self._current(execution, manifests, written, last, operator)
         newest = current or last
-        # What these have committed of epochs that are computed again would have them sweep the new blocks as late.
-        holders = dict.fromkeys(holders_of(written if current is None else None, manifests, forgotten))
-        if newest is None:
-            holders |= dict.fromkeys(dropped_by(query_id))
+        # What agents have committed of epochs that are computed again would have them sweep the new blocks as late:
+        # those that manifests name, and those that a run has found which only replayed one.
+        withdrawn = written if current is None else None
+        holders = dict.fromkeys(holders_of(withdrawn, manifests, forgotten))
+        if newest is None or withdrawn is not None or forgotten:
+            holders |= dict.fromkeys(told_of(query_id))
         withdraw(manifests, forgotten)
         is_rewritten = current is None and not evolution.keeps_blocks
         if last is not None and is_rewritten:
