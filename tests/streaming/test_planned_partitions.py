@@ -63,9 +63,16 @@ def test_rows_come_to_the_partitions_that_are_planned(
     assert results["require"] == results["off"]
 
 
+def all_pairs(rows: DataFrame) -> DataFrame:
+    others = rows.select(F.col("k").alias("o"), F.col("ts").alias("at"))
+    return rows.select("k", "ts").join(others, F.expr("k = o AND ts = at"), "fullouter")
+
+
 LIMITED: dict[str, Query] = {
     "windows": counts,
+    "windows without their keys": lambda rows: counts(rows).select("count(1)"),
     "unique rows": lambda rows: rows.dropDuplicates(["k", "v"]),
+    "pairs of all rows": all_pairs,
 }
 
 

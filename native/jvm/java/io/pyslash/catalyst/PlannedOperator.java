@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
 import org.apache.spark.sql.catalyst.plans.physical.PartitioningCollection;
+import org.apache.spark.sql.catalyst.plans.physical.SinglePartition$;
 import org.apache.spark.sql.catalyst.plans.physical.UnspecifiedDistribution$;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.InputAdapter;
@@ -233,6 +234,9 @@ public abstract class PlannedOperator {
     Partitioning partitioning = operator.outputPartitioning();
     while (partitioning instanceof PartitioningCollection several) { // of a join by equal keys: the same
       partitioning = several.partitionings().head();
+    }
+    if (partitioning.numPartitions() == 1) { // whatever it is by: columns that nothing above reads are not among the rows
+      partitioning = SinglePartition$.MODULE$;
     }
     SparkPlan shuffled = SparkNodes.shuffled(rows, partitioning);
     Seq<SortOrder> order = operator.outputOrdering();
