@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -51,6 +51,18 @@ POOLS: dict[str, tuple[str, pa.DataType, list[Any]]] = {
     "binary": ("binary", pa.binary(), [b"", b"\x00", b"\x00\x01", b"\xff" * 20]),
 }
 
+Spelled = Callable[[str], str]
+SPELLINGS: dict[str, tuple[Spelled, Spelled]] = {
+    "plain": (str, str),
+    "dot": ("a.{}".format, "a.{}".format),
+    "blank": ("{} é".format, "{} é".format),
+    "upper case in files": (str.upper, str),
+}
+"""How a column's name is spelled in files, and in the query's schema of them."""
+
+FOLDERS = ("b", "p")
+"""Of a batch's number, and of a number or null for each of its files."""
+
 Row = tuple[Any, ...]
 """The event time in microseconds since 1970, or None, and the values of `Case.columns`."""
 File = tuple[Row, ...]
@@ -58,7 +70,9 @@ Batch = tuple[File, ...]
 Step = tuple[str, ...]
 """One of ("where", condition), ("with", name, expression), ("select", expressions...), ("unique",), ("top", number),
 ("udf", column), a filter in Python, ("explode", expression), ("observe", name, metrics...) and, with a static table,
-("join", how, key, table) by a broadcast and ("merge", how, key, table) by sorting."""
+("join", how, key, table) by a broadcast and ("merge", how, key, table) by sorting; ("repartition", number or nothing,
+keys...). Above the operator also ("static", hint, how, condition, rows), a join with a table of these rows, ("frames",
+keys...), groups in Python, ("limit", number) and ("sort",)."""
 
 TABLES = {
     "int": "SELECT * FROM VALUES (-1, 'minus', 1L), (0, 'zero', 2L), (5, NULL, 3L) AS t(j, label, weight)",
@@ -82,10 +96,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Run:
-    """A query's life between two starts: `available` reads its batches at once, `step` waits after each of them."""
+    """A query's life between two starts: `available` reads its batches at once, `step` waits after each of them.
+
+    `conf`: what is set otherwise when it starts.
+    """
 
     how: str
     batches: int
+    conf: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,7 +114,8 @@ class Case:
     of a deduplication, whose rows have the `aggregates` beside the keys. With a `gap`, an expression, it groups by
     sessions. With a `join`, how and by what condition, its two sources are joined: columns of the right one begin with
     `r_`, and where the condition is on the window `w`, rows have that and no time. `upper`, a time and a length, is a
-    window over the results, or groups of that time. The `sink` is `foreachBatch`, `memory` or `files`.
+    window over the results, or groups of that time. The `sink` is `foreachBatch`, `memory` or `files`. Names of the
+    files' columns are spelled as `SPELLINGS` says. With `parts`, files are in folders of the columns `FOLDERS`.
     """
 
     seed: int
@@ -118,6 +137,8 @@ class Case:
     join: tuple[str, ...] = ()
     upper: tuple[str, ...] = ()
     sink: str = "foreachBatch"
+    spelling: str = "plain"
+    parts: bool = False
 
     @property
     def batches(self) -> int:
@@ -131,25 +152,35 @@ class Case:
 
     def without_unread_columns(self) -> Case:
         """The same with only those columns in its files that the query reads."""
-        kept = columns_in(
+        return self.with_columns(self.read_columns())
+
+    def read_columns(self) -> tuple[str, ...]:
+        """Columns of the files that the query reads."""
+        return columns_in(
             [*self.before, *self.after, *self.above], [*self.keys, *self.aggregates, self.gap, *self.join]
         )
-        places = [0, *(1 + self.columns.index(name) for name in kept)]
+
+    def with_columns(self, columns: tuple[str, ...], other: Callable[[str], Any] = lambda name: None) -> Case:
+        """The same with these columns in its files; of one that they lack, `other` gives the values."""
+        places = {name: 1 + i for i, name in enumerate(self.columns)}
+
+        def changed(row: Row) -> Row:
+            return (row[0], *(row[places[name]] if name in places else other(name) for name in columns))
+
         sources = tuple(
             replace(
                 source,
-                batches=tuple(
-                    tuple(tuple(tuple(row[i] for i in places) for row in file) for file in batch)
-                    for batch in source.batches
-                ),
+                batches=tuple(tuple(tuple(map(changed, file)) for file in batch) for batch in source.batches),
             )
             for source in self.sources
         )
-        return replace(self, columns=kept, sources=sources)
+        return replace(self, columns=columns, sources=sources)
 
     def schema(self) -> pa.Schema:
         """Of the files."""
-        return pa.schema([("ts", pa.timestamp("us", "UTC")), *((name, POOLS[name[2:]][1]) for name in self.columns)])
+        in_file, _ = SPELLINGS[self.spelling]
+        fields = [("ts", pa.timestamp("us", "UTC")), *((name, POOLS[name[2:]][1]) for name in self.columns)]
+        return pa.schema([(in_file(name), kind) for name, kind in fields])
 
     def table(self, file: File) -> pa.Table:
         """A file's rows."""
@@ -161,7 +192,16 @@ class Case:
 
     def ddl(self) -> str:
         """The schema of the files, for Spark."""
-        return ", ".join(["ts timestamp", *(f"{name} {POOLS[name[2:]][0]}" for name in self.columns)])
+        fields = [("ts", "timestamp"), *((name, POOLS[name[2:]][0]) for name in self.columns)]
+        if self.spelling != "plain":
+            fields = [(f"`{self._in_table(name)}`", kind) for name, kind in fields]
+        return ", ".join(f"{name} {kind}" for name, kind in [*fields, *((name, "int") for name in self._folders())])
+
+    def _folders(self) -> tuple[str, ...]:
+        return FOLDERS if self.parts else ()
+
+    def _in_table(self, name: str) -> str:
+        return SPELLINGS[self.spelling][1](name)
 
     def query(self, spark: SparkSession, rows: list[DataFrame]) -> DataFrame:
         """The query over the rows of the sources."""
@@ -180,6 +220,9 @@ class Case:
     def _stream(self, spark: SparkSession, number: int, parts: tuple[Source, DataFrame]) -> DataFrame:
         """One source, up to the operator."""
         source, rows = parts
+        if self.spelling != "plain":
+            named = [F.col(f"`{self._in_table(name)}`").alias(name) for name in ("ts", *self.columns)]
+            rows = rows.select(*named, *self._folders())
         rows = _apply(spark, rows, self.before, number)
         rows = rows if source.delay is None else rows.withWatermark("ts", source.delay)
         return _apply(spark, rows, self.after, number)
@@ -232,7 +275,9 @@ class Case:
                     yield f"    batch {index}, a file of {len(file)} rows"
                     yield from (f"      {self._row(row)}" for row in file)
         yield f"  sink: {self.sink}"
-        yield "  runs: " + ", ".join(f"{run.how} {run.batches}" for run in self.runs)
+        yield f"  names of columns: {self.spelling}"
+        yield from (f"  files are in folders of a column {name}" for name in self._folders())
+        yield "  runs: " + ", ".join(f"{run.how} {run.batches} {dict(run.conf) or ''}".rstrip() for run in self.runs)
         if self.crash is not None:
             yield f"  the sink fails once in batch {self.crash}"
         for title, steps in (("before the watermark", self.before), ("after it", self.after)):
@@ -268,8 +313,18 @@ def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...], number
         elif kind == "unique":
             rows = rows.dropDuplicates()
         elif kind == "top":
-            ordered = [name for name, kind in rows.dtypes if "map<" not in kind]  # the keys among them
-            rows = rows.orderBy(*ordered).limit(int(arguments[0]))
+            rows = rows.orderBy(*_ordered(rows)).limit(int(arguments[0]))
+        elif kind == "static":
+            rows = _joined_with_static(spark, rows, *arguments)
+        elif kind == "repartition":
+            number, *keys = arguments
+            rows = rows.repartition(*([int(number)] if number else []), *keys)
+        elif kind == "frames":
+            rows = rows.groupBy(*arguments).applyInPandas(_counted, "n long")
+        elif kind == "limit":
+            rows = rows.limit(int(arguments[0]))
+        elif kind == "sort":
+            rows = rows.orderBy(*_ordered(rows))
         elif kind == "udf":
             rows = rows.where(_kept_by_python(arguments[0]))
         elif kind == "explode":
@@ -282,6 +337,22 @@ def _apply(spark: SparkSession, rows: DataFrame, steps: tuple[Step, ...], number
             static = spark.sql(TABLES[table]).hint("broadcast" if kind == "join" else "merge")
             rows = rows.join(static, F.expr(f"{key} = j"), how).drop("j")
     return rows
+
+
+def _joined_with_static(
+    spark: SparkSession, rows: DataFrame, hint: str, how: str, condition: str, table: str
+) -> DataFrame:
+    static = spark.sql(f"SELECT * FROM VALUES {table}").hint(hint)
+    joined = static.join(rows, F.expr(condition), how) if how == "right" else rows.join(static, F.expr(condition), how)
+    return joined.drop(*(name for name in static.columns if name != "name"))
+
+
+def _ordered(rows: DataFrame) -> list[str]:
+    return [name for name, kind in rows.dtypes if "map<" not in kind]  # the keys among them
+
+
+def _counted(frame: Any) -> Any:
+    return type(frame)({"n": [len(frame)]})
 
 
 def _kept_by_python(column: str) -> Column:

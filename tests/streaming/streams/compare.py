@@ -48,9 +48,17 @@ def differences(case: Case, spark: Outcome, slash: Outcome) -> Iterator[str]:
             break
         if schema != found_schema:
             yield f"batch {batch}: Spark's schema is {schema}, pyslash's {found_schema}"
-        for row, side in _unmatched(expected, found):
+        unmatched = [*_unmatched(expected, found)]
+        for row, side in unmatched:
             yield f"batch {batch}: only {side}: {row}"
+        if _is_sorted(case) and not unmatched and not all(map(same, expected, found)):
+            yield f"batch {batch}: rows in the sequence {found}"
     yield from _figures(case, spark, slash, is_whole=not later)
+
+
+def _is_sorted(case: Case) -> bool:
+    kinds = [kind for kind, *_ in case.above if kind != "observe"]
+    return kinds[-1:] in (["top"], ["sort"]) and case.sink == "foreachBatch"
 
 
 def _figures(case: Case, spark: Outcome, slash: Outcome, is_whole: bool) -> Iterator[str]:

@@ -10,9 +10,10 @@ from typing import Any
 from tests.streaming.streams.between import Between, columns_of, draw_between
 from tests.streaming.streams.case import POOLS, Batch, Case, File, Row, Run, Source, Step, columns_in
 from tests.streaming.streams.cells import FILES, Cell, cell
-from tests.streaming.streams.expressions import Expressions
+from tests.streaming.streams.expressions import Expressions, depends_on_order
 from tests.streaming.streams.sources import kinds_of
 from tests.streaming.streams.times import MICROS, Times
+from tests.streaming.streams.variations import varied
 from tests.streaming.streams.vocabulary import (
     ANYHOW_IN_BUFFERS,
     COMPILED,
@@ -50,7 +51,7 @@ class Parts:
 def draw(seed: int, sources: tuple[str, ...] = FILES, of: Cell | None = None) -> Case:
     """The stream of a seed, for the cell of the matrix that is the seed's, or for another one."""
     made = _Draw(seed, of or cell(seed, sources))
-    case = made.case()
+    case = varied(made.case())
     is_compiled = random.Random(f"whether {seed} is compiled").random() < COMPILED
     return case if is_compiled else replace(case, conf=(*case.conf, *INTERPRETED.items()))
 
@@ -93,7 +94,7 @@ class _Draw(Expressions):
         is_chain = operator == "chain"
         in_any_order = gap or is_chain or "sort-merge" in self.cell.between
         if in_any_order:
-            aggregates = tuple(call for call in aggregates if not _depends_on_order(call)) or ("count(*)",)
+            aggregates = tuple(call for call in aggregates if not depends_on_order(call)) or ("count(*)",)
         is_endless = aggregates and not gap and (operator == "keys" or mode == "complete")
         may_have_buffers = is_endless or (operator == "event time" and grouping == "groupBy")
         if operator == "window, in Spark's buffers" or (may_have_buffers and aggregates and self.often(0.3)):
@@ -374,10 +375,6 @@ class _Draw(Expressions):
 
     def _row(self, time: int | None, values: list[Callable[[], Any]]) -> Row:
         return (time, *(value() for value in values))
-
-
-def _depends_on_order(call: str) -> bool:
-    return any(f"{name}(" in call for name in ("first", "last", "any_value"))
 
 
 def _seconds(interval: str) -> float:

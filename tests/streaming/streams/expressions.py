@@ -119,3 +119,8 @@ class Expressions:
         if mode == "complete" and self.often(0.3):
             steps.append(("top", str(rng.choice((1, 5, 1000)))))
         return tuple(steps)
+
+
+def depends_on_order(call: str) -> bool:
+    """Whether its result depends on the order of rows."""
+    return any(f"{name}(" in call for name in ("first", "last", "any_value"))

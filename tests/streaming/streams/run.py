@@ -10,6 +10,7 @@ import re
 import tempfile
 import uuid
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,12 @@ def run(case: Case, spark: SparkSession, engine: str, written: Path, work: Path,
         work: an empty folder for sources and checkpoint.
         servers: of Kafka, for the sources that need one.
     """
-    for name, value in (*DEFAULTS.items(), *case.conf):
+    for name, value in DEFAULTS.items():
         spark.conf.set(name, value)
     try:
         return _Running(case, spark, engine.split(", then "), written, work, servers).outcome()
     finally:
-        for name, _ in case.conf:
+        for name, _ in chain(case.conf, *(part.conf for part in case.runs)):
             spark.conf.unset(name)
 
 
@@ -125,7 +126,8 @@ class _Running:
 
     def _start(self, part: Run, end: int) -> bool:
         """Start the query and let it read until batch `end`; whether it got there."""
-        self._spark.conf.set("spark.slash.mode", self._modes[0])
+        for name, value in (*self._case.conf, *part.conf, ("spark.slash.mode", self._modes[0])):
+            self._spark.conf.set(name, value)
         if self._modes[0] == SPARK and (self._work / "checkpoint" / "slash").exists():
             export(self._spark, str(self._work / "checkpoint"))
         self._modes = self._modes[1:] or self._modes

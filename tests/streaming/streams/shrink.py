@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.streaming.streams.case import Case, File, Run
+from tests.streaming.streams.case import FOLDERS, Case, File, Run
+from tests.streaming.streams.vocabulary import FILTERS_OF_FOLDERS
 
 PLAIN = {
     "spark.sql.session.timeZone": "UTC",
@@ -44,6 +45,13 @@ def simpler(case: Case) -> Iterator[Case]:
         yield replace(case, sink="foreachBatch")
     if case.upper:
         yield replace(case, upper=())
+    if case.spelling != "plain":
+        yield replace(case, spelling="plain")
+    if case.parts:
+        before = tuple(step for step in case.before if step[-1] not in FILTERS_OF_FOLDERS)
+        yield replace(case, parts=False, before=before, keys=tuple(key for key in case.keys if key not in FOLDERS))
+    if any(run.conf for run in case.runs):
+        yield replace(case, runs=tuple(replace(run, conf=()) for run in case.runs))
     if case.grouping in ("rollup", "cube"):
         yield replace(case, grouping="groupBy")
     if case.cell.source != "rate" and (len(case.runs) > 1 or case.runs[0].how != "available"):
@@ -78,7 +86,7 @@ def _fitted(runs: tuple[Run, ...], count: int) -> tuple[Run, ...]:
     for run in runs:
         size = min(run.batches, count)
         if size:
-            fitted.append(Run(run.how, size))
+            fitted.append(replace(run, batches=size))
         count -= size
     return tuple(fitted)
 

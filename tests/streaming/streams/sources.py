@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from tests.streaming.streams.case import EPOCH, POOLS, Case, File, Row
 from tests.streaming.streams.topic import Topic
 
+PARTS = ("0", "1", "__HIVE_DEFAULT_PARTITION__")
 ENDING = {"delta": "parquet", "delta json": "parquet", "text": "txt"}
 
 
@@ -40,7 +41,9 @@ class Feed(Protocol):
 
 
 def write(case: Case, target: Path) -> None:
-    """The files of all batches, outside of what the query reads: `<source>/<batch>/<file>`, if it reads files."""
+    """The files of all batches, outside of what the query reads: `<source>/<batch>/<file>`, if it reads files;
+    with parts, `<source>/<batch>/p=<part>/<file>`.
+    """
     source, date = case.cell.source, 1_000_000_000
     if source not in _WRITERS:
         return
@@ -49,7 +52,9 @@ def write(case: Case, target: Path) -> None:
             place = target / f"{number}" / f"{index:04d}"
             place.mkdir(parents=True)
             for position, rows in enumerate(batch):
-                path = place / f"{position}.{ENDING.get(source, source)}"
+                folder = place / f"p={PARTS[(index + position) % len(PARTS)]}" if case.parts else place
+                folder.mkdir(exist_ok=True)
+                path = folder / f"{position}.{ENDING.get(source, source)}"
                 _WRITERS[source](case, rows, path)
                 # The file source reads in the order of modification times.
                 date += 1
@@ -84,14 +89,14 @@ class _Folder:
         if source.is_dir():
             hidden = self._place.with_name(f"{self._place.name}.hidden")
             shutil.copytree(source, hidden, copy_function=os.link)
-            hidden.rename(self._place / f"{batch:04d}")
+            hidden.rename(self._place / (f"b={batch}" if self._case.parts else f"{batch:04d}"))
 
     def read(self, spark: SparkSession) -> DataFrame:
         name = self._case.cell.source
         reader = spark.readStream.option("maxFilesPerTrigger", self._source.files).format(name)
         if name == "text":
             return _of_json(reader.load(f"{self._place}/*"), self._case)
-        return reader.schema(self._case.ddl()).load(f"{self._place}/*")
+        return reader.schema(self._case.ddl()).load(str(self._place) if self._case.parts else f"{self._place}/*")
 
 
 class _DeltaTable:
@@ -239,13 +244,14 @@ _WRITERS: dict[str, Callable[[Case, File, Path], None]] = {
 
 def _json(case: Case, row: Row) -> str:
     """A record; one in two columns leaves its nulls out."""
-    members = [f'"ts":"{_time(row[0])}"'] if row[0] is not None else []
-    for place, (name, value) in enumerate(zip(case.columns, row[1:], strict=True)):
+    time, *names = case.schema().names
+    members = [f'"{time}":"{_time(row[0])}"'] if row[0] is not None else []
+    for place, (column, name, value) in enumerate(zip(case.columns, names, row[1:], strict=True)):
         if value is None:
             members += [f'"{name}":null'] if place % 2 else []
             continue
-        text = _text(name[2:], value)
-        is_number = name[2:] in _NUMBERS and not (isinstance(value, float) and not math.isfinite(value))
+        text = _text(column[2:], value)
+        is_number = column[2:] in _NUMBERS and not (isinstance(value, float) and not math.isfinite(value))
         members.append(f'"{name}":{text if is_number else json.dumps(text, ensure_ascii=bool(place % 2))}')
     return "{" + ",".join(members) + "}"
 

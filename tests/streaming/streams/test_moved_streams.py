@@ -41,6 +41,7 @@ def moving(seed: int) -> Case | None:
     held = not deduplicated and any(word in call for call in case.aggregates for word in _STAY)
     held = held or case.grouping == "dropDuplicatesWithinWatermark"
     is_one = not case.gap and not case.join and not case.upper and ("unique",) not in case.after
+    is_one = is_one and all(kind != "limit" for kind, *_ in case.above)  # which keeps state, too
     is_by_moments = "ts" in case.keys and not deduplicated
     if slides or held or is_by_moments or not is_one or case.crash == 0:
         return None

@@ -29,6 +29,29 @@ KEY_EXPRESSIONS = (
     ("k_int > 0 AND k_boolean", "boolean"),
     ("current_date() > DATE'2001-01-01'", "boolean"),
 )
+STRUCT_KEYS = (
+    "struct(k_int, k_string)",
+    "named_struct('a', k_double, 'b', struct(k_boolean))",
+    "array(k_float, -k_float)",
+    "struct(k_small, k_date)",
+    "array(k_short)",
+    "named_struct('x.y', k_large, 'z z', k_ntz)",
+    "struct(k_binary, array(k_string))",
+    "make_dt_interval(0, 0, k_short)",
+)
+CONSTANT_KEYS = ((), (), ("1",), ("'a'",), ("CAST(NULL AS STRING)",), ("true",))
+FILTERS_OF_FOLDERS = ("p = 0", "p = 1", "p <> 0", "p IS NULL", "p > 5", "b <> 1", "b > 0", "b % 2 = 0 OR p = 1")
+# Values of static tables that are joined above an operator by its keys; of other types `LITERALS` has some.
+LITERALS_OF_KEYS = {
+    "int": ("5", "0", "-1"),
+    "long": ("42L", "0L", "-1L"),
+    "float": ("CAST(1.5 AS FLOAT)", "CAST('NaN' AS FLOAT)", "CAST(0 AS FLOAT)"),
+    "double": ("1.5D", "0.0D", "double('NaN')", "-0.0D"),
+    "timestamp": ("timestamp_micros(0)", "timestamp_micros(-1000000)"),
+    "ntz": ("TIMESTAMP_NTZ'1960-01-01 00:00:00'",),
+    "small": ("CAST(0 AS DECIMAL(10,2))", "CAST(-1.25 AS DECIMAL(10,2))"),
+    "large": ("CAST(7 AS DECIMAL(30,5))", "CAST(0.00001 AS DECIMAL(30,5))"),
+}
 AGGREGATE_EXPRESSIONS = (
     "sum(v_int) / count(*)",
     "max(v_int) - min(v_short)",
@@ -109,6 +132,31 @@ PATHS: tuple[dict[str, str], ...] = (
     {"ingest": "rows", "transport": "tcp", "merge.driverBytes": "1k"},
     {"ingest": "rows", "strategy": "repartition"},
     {"ingest": "files", "strategy": "repartition"},
+)
+SETTINGS: tuple[dict[str, str], ...] = (
+    {"spark.sql.shuffle.partitions": "3"},
+    {"spark.sql.shuffle.partitions": "5", "spark.slash.merge.driverBytes": "0"},
+    {"spark.sql.requireAllClusterKeysForCoPartition": "false"},
+    {"spark.sql.streaming.noDataMicroBatches.enabled": "false"},
+    {"spark.sql.autoBroadcastJoinThreshold": "-1"},
+    {"spark.sql.caseSensitive": "true"},
+    {"spark.slash.home.size": "1"},
+    {"spark.slash.fold.blocks": "0"},
+    {"spark.slash.fold.blocks": "1"},
+)
+# Several tasks read a file.
+SETTINGS_OF_SPLITS = ({"spark.sql.files.maxPartitionBytes": "150"}, {"spark.sql.files.maxPartitionBytes": "33"})
+RESTARTS = (
+    (("spark.sql.shuffle.partitions", "1"),),
+    (("spark.sql.shuffle.partitions", "2"),),
+    (("spark.sql.shuffle.partitions", "4"),),
+    (("spark.sql.streaming.multipleWatermarkPolicy", "min"),),
+    (("spark.sql.streaming.multipleWatermarkPolicy", "max"),),
+    (("spark.sql.session.timeZone", "Asia/Tokyo"),),
+    (("spark.slash.merge.driverBytes", "0"),),
+    (("spark.slash.transport", "tcp"),),
+    (("spark.slash.home.size", "1"),),
+    (("spark.slash.ingest", "rows"),),
 )
 # Of sessions: a gap, and how far apart times are then chosen to be at their ends.
 GAPS = (
