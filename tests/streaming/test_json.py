@@ -14,7 +14,17 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.spark.session import changed
 from tests.support.ran import ran
-from tests.support.record_stream import SCHEMA, Run, by_a_time_of_its_own, by_fields, compare, events, pages_of, write
+from tests.support.record_stream import (
+    SCHEMA,
+    Run,
+    both,
+    by_a_time_of_its_own,
+    by_fields,
+    compare,
+    events,
+    pages_of,
+    write,
+)
 from tests.support.stream import in_order
 
 
@@ -33,6 +43,17 @@ def test_json_files(spark: SparkSession, tmp_path: Path) -> None:
     chosen = rows.where("kind in ('view', 'click') and value is not null").withWatermark("at", "5 seconds")
     grouped = chosen.groupBy(F.window("at", "4 seconds"), "key")
     compare(grouped.agg(F.count("*"), F.sum("value"), F.max("text"), F.sum("deep.number")), tmp_path)
+
+
+def test_json_files_that_another_table_chooses(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for day in ("other", "wanted"):
+        write(tmp_path / "in" / f"day={day}", "txt", events)
+    rows = spark.readStream.schema(f"{SCHEMA}, day string").json(str(tmp_path / "in"))
+    chosen = rows.where("day = (SELECT max(name) FROM VALUES ('wanted') AS of_table(name))")
+    grouped = chosen.withWatermark("at", "5 seconds").groupBy(F.window("at", "4 seconds"), "key")
+    plain, native = both(grouped.count(), tmp_path)
+    native.check_rows(plain)
 
 
 @pytest.mark.parametrize(
