@@ -54,6 +54,7 @@ IN_ORDER = [
     "collect_list(i)",
     "collect_list(s) FILTER (WHERE i > 0)",
     "collect_list(struct(ts, s, a))",
+    "collect_list(i + (SELECT max(id) FROM range(3))) FILTER (WHERE i > (SELECT min(id) FROM range(3)))",
     "listagg(s, ',')",
     "listagg(s, ',') WITHIN GROUP (ORDER BY s DESC)",
     "first(a)",

@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
+import org.apache.spark.sql.execution.ExecSubqueryExpression;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DoubleType;
@@ -107,12 +108,25 @@ final class BuffersExec extends SparkPlan {
 
   @Override
   public RDD<InternalRow> doExecute() {
+    layout.functions.forEach(BuffersExec::waitForSubqueries);
     return child
         .execute()
         .mapPartitionsInternal(
             new OfPartition(layout, List.copyOf(CollectionConverters.asJava(child.output()))),
             true,
             ClassTag$.MODULE$.apply(InternalRow.class));
+  }
+
+  /** Spark waits for those in the expressions that it sees in a plan. */
+  private static void waitForSubqueries(BufferOf function) {
+    function.foreach(
+        part -> {
+          if (part instanceof ExecSubqueryExpression subquery) {
+            subquery.plan().prepare();
+            subquery.updateResult();
+          }
+          return null;
+        });
   }
 
   private static final class OfPartition
