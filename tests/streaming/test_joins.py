@@ -226,6 +226,8 @@ def test_what_is_not_covered_says_why(spark: SparkSession, tmp_path: Path) -> No
     a, b = sides(left, right)
     evicted_never = a.join(b, F.expr("k = r_k AND r_ts BETWEEN ts AND ts + INTERVAL 5 SECONDS AND v > 3"), "left_outer")
     assert "Spark does not evict its rows as the watermark moves" in pyslash.explain(evicted_never)
+    by_another_table = a.join(b, F.expr("ts = r_ts AND k = r_k + (SELECT max(n) FROM VALUES (1) AS t(n))"))
+    assert "its condition has a subquery" in pyslash.explain(by_another_table)
 
 
 def test_the_example(spark: SparkSession, tmp_path: Path) -> None:

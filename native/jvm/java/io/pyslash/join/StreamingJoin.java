@@ -67,6 +67,7 @@ public final class StreamingJoin extends PlannedOperator {
     if (rules.condition() != null && !rules.condition().deterministic()) {
       throw new OnlySpark("its condition is not deterministic: " + rules.condition().sql());
     }
+    Stream.of(0, 1).flatMap(this::keys).forEach(StreamingJoin::checkSubqueries);
     sides = List.of(side(0), side(1));
     below().forEach(input -> names.putAll(StableSql.names(input)));
     if (Stream.of(0, 1).flatMap(this::keys).noneMatch(StreamingJoin::isWatermarked)) {
@@ -127,11 +128,14 @@ public final class StreamingJoin extends PlannedOperator {
     if (part.isEmpty()) {
       return null;
     }
-    Expression expression = part.get();
+    checkSubqueries(part.get());
+    return part.get();
+  }
+
+  private static void checkSubqueries(Expression expression) {
     if (expression.exists(one -> one instanceof PlanExpression<?>)) {
       throw new OnlySpark("its condition has a subquery: " + expression.sql());
     }
-    return expression;
   }
 
   private JoinSide side(int side) {
