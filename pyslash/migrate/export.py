@@ -51,14 +51,6 @@ class Exported:
     kept: str
 
 
-@dataclass(frozen=True)
-class _Operator:
-    """What Spark's metadata says of the operator with state: its name, and the partitions of its store."""
-
-    name: str
-    partitions: int
-
-
 def export(spark: SparkSession, checkpoint: str) -> Exported:
     """Move a query back to plain Spark with its state. The query must not run.
 
@@ -146,7 +138,7 @@ def _written(source: StateSource, state: StoredState, manifest: Manifest) -> int
     java: Any = JvmBridge(source.session).java
     staging, target = f"{state.location}/slash/export-{uuid4().hex}", f"{state.location}/state"
     stores = java.stateStores(source.session._jsparkSession, staging, target, manifest.epoch + 1)
-    operator = _operator(source)
+    operator = source.operator()
     if operator.name.startswith(_OF_PROCESSORS):
         processor = ExportProcessor.of(state, manifest, source)
         writer = java.processorExport(stores, processor.key, processor.start.time_mode)
@@ -164,12 +156,6 @@ def _written(source: StateSource, state: StoredState, manifest: Manifest) -> int
     rows = made.rows(source.session, operator.partitions)
     schemas = key.json(), value.json()
     return _checked(stores, lambda: java.exportState(stores, *schemas, rows._jdf), lambda: source.read().count())
-
-
-def _operator(source: StateSource) -> _Operator:
-    described = source.session.read.format("state-metadata").load(source.checkpoint).where("operatorId = 0")
-    ((name, partitions),) = {(str(row.operatorName), int(row.numPartitions)) for row in described.collect()}
-    return _Operator(name, partitions)
 
 
 def _schemas(source: StateSource) -> tuple[StructType, StructType]:

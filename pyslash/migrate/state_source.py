@@ -8,7 +8,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from pyslash.plan.reasons import Uncovered
 from pyslash.state.files.directory import BlockDirectory, numbers
@@ -37,12 +37,33 @@ class ProcessorStart:
 
 
 @dataclass(frozen=True)
+class SparkOperator:
+    """What Spark's metadata says of the operator with state: its name, and the partitions of its store."""
+
+    name: str
+    partitions: int
+
+
+@dataclass(frozen=True)
 class StateSource:
     """Spark's own state in a checkpoint, as of the end of a batch."""
 
     session: SparkSession
     checkpoint: str
     epoch: Epoch
+
+    def operator(self) -> SparkOperator:
+        """The operator with state.
+
+        Raises:
+            Uncovered: there are several: a limit, which Spark runs, is one, too.
+        """
+        described = self._described(self.session.read.format("state-metadata"))
+        found = {(str(row.operatorName), int(row.numPartitions)) for row in described.collect()}
+        if len(found) > 1:
+            names = " and ".join(sorted(name for name, _ in found))
+            raise Uncovered(f"plain Spark has the state of {names}, and that of one operator moves, in one step")
+        return SparkOperator(*found.pop())
 
     def starts(self) -> list[ProcessorStart]:
         """What Spark has written of a processor when the query started, each time; the last one at the end.
@@ -69,7 +90,9 @@ class StateSource:
         Raises:
             Uncovered: Spark does not read them.
         """
-        source = self.session.read.format("statestore").option("batchId", self.epoch).options(**options)
+        return self._described(self.session.read.format("statestore").option("batchId", self.epoch).options(**options))
+
+    def _described(self, source: DataFrameReader) -> DataFrame:
         try:
             return source.load(self.checkpoint)
         except (PySparkException, Py4JJavaError) as error:

@@ -178,6 +178,7 @@ REASONS = (
         _CHECKPOINT,
         "the query as it was when it wrote the checkpoint",
     ),
+    Reason("plain Spark has the state of {}, and that of one operator moves, in one step", _CHECKPOINT, _STAY),
     Reason("Spark does not read its own state in {}: {}", _CHECKPOINT, "a checkpoint that Spark itself can read"),
     Reason(
         "its checkpoint {} holds state of plain Spark, which continues with it",

@@ -179,6 +179,20 @@ def test_a_sliding_window_is_not_exported(
     assert second.ran_on_pyslash
 
 
+def test_a_query_with_a_limit_stays_where_it_is(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stream = begun(spark, tmp_path)
+    for engine in ("off", "require"):
+        attempt(tumbling(stream.read()).limit(100), tmp_path / engine, engine)
+    why = "plain Spark has the state of globalLimit and stateStoreSave"
+    assert main(["state", "export", str(tmp_path / "require")]) == 2
+    assert why in capsys.readouterr().err
+    rest(stream)
+    refused = attempt(tumbling(stream.read()).limit(100), tmp_path / "off", adopt="true")
+    assert why in str(refused.error)
+
+
 def unique(stream: Stream, *keys: str) -> DataFrame:
     """Pairs that come once, of `k`, `v` and a letter that `v` makes."""
     letter = F.when(F.col("v") % 2 == 0, "a").otherwise("b")
