@@ -24,6 +24,7 @@ from tests.streaming.streams.vocabulary import (
     SETTINGS,
     SETTINGS_OF_SPLITS,
     STRUCT_KEYS,
+    SUBQUERY,
 )
 
 Literals = tuple[str, ...]
@@ -215,6 +216,20 @@ def shuffled_below(rng: random.Random, case: Case) -> Case:
     return replace(case, after=(*case.after, step))
 
 
+def subqueries(rng: random.Random, case: Case) -> Case:
+    """What another query finds, in a filter below the operator or above it, or in an aggregate."""
+    name = rng.choice(case.columns or ("ts",))
+    below: Step = ("where", f"coalesce(hash({name}), 0) % 3 <> {SUBQUERY}")
+    kind = rng.choice(("below the watermark", "above it", "above the operator", "in an aggregate"))
+    if kind == "below the watermark":
+        return replace(case, before=(below, *case.before))
+    if kind == "in an aggregate" and case.aggregates and not case.grouping.startswith("dropDuplicates"):
+        return replace(case, aggregates=(*case.aggregates, f"count(*) FILTER (WHERE hash({name}) % 2 = {SUBQUERY})"))
+    if kind == "above the operator" and case.keys and not case.upper:
+        return replace(case, above=(("where", f"hash(k0) % 3 <> {SUBQUERY}"), *case.above))
+    return replace(case, after=(below, *case.after))
+
+
 def spelling(rng: random.Random, case: Case) -> Case:
     """Names of columns that need care."""
     columnar = case.cell.source in ("parquet", "orc")
@@ -260,6 +275,7 @@ VARIATIONS: dict[Callable[[random.Random, Case], Case], float] = {
     without_columns: 0.04,
     above: 0.2,
     shuffled_below: 0.06,
+    subqueries: 0.06,
     parts: 0.1,
     spelling: 0.1,
     settings: 0.15,

@@ -40,7 +40,11 @@ STRUCT_KEYS = (
     "make_dt_interval(0, 0, k_short)",
 )
 CONSTANT_KEYS = ((), (), ("1",), ("'a'",), ("CAST(NULL AS STRING)",), ("true",))
-FILTERS_OF_FOLDERS = ("p = 0", "p = 1", "p <> 0", "p IS NULL", "p > 5", "b <> 1", "b > 0", "b % 2 = 0 OR p = 1")
+SUBQUERY = "(SELECT max(n) FROM VALUES (1) AS of_table(n))"
+FILTERS_OF_FOLDERS = (
+    *("p = 0", "p = 1", "p <> 0", "p IS NULL", "p > 5", "b <> 1", "b > 0", "b % 2 = 0 OR p = 1"),
+    f"p = {SUBQUERY}",
+)
 # Values of static tables that are joined above an operator by its keys; of other types `LITERALS` has some.
 LITERALS_OF_KEYS = {
     "int": ("5", "0", "-1"),
