@@ -32,7 +32,7 @@ class HadoopFiles:
             return []
         folders = self._gateway.new_array(self._path_class, 1)
         folders[0] = self._path(folder)
-        # Of an array of folders it gives a plain FileStatus[]; of one, S3's gives its own class, which py4j takes for none.
+        # Of several folders it gives a plain FileStatus[]. Of one, S3's gives its own class, which py4j takes for none.
         paths = self._jvm.org.apache.hadoop.fs.FileUtil.stat2Paths(self._files.listStatus(folders))
         # One text: py4j asks for each element of an array, and each of its fields, by itself.
         found = str(self._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(paths).mkString("\n"))
