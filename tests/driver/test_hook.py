@@ -219,6 +219,7 @@ def static(rows: DataFrame) -> DataFrame:
         ({}, lambda rows: static(rows).join(rows, "k"), "ingest      files: Parquet is read natively where"),
         ({}, lambda rows: rows.join(static(rows), "k", "left"), "ingest      files: Parquet is read natively where"),
         ({}, lambda rows: rows.join(static(rows), "k", "left_semi"), "Spark reads the input: it is a LEFT SEMI join"),
+        ({}, lambda rows: rows.where("k IN (SELECT id FROM range(3)) OR v > 3"), "it asks whether a table has a row"),
         ({"ingest": "rows"}, lambda rows: rows, "ingest      rows: spark.slash.ingest=rows"),
         ({}, lambda rows: rows, "emit        columns"),
         ({"transport": "tcp"}, lambda rows: rows, "emit        columns: merged by executors; all is brought by"),

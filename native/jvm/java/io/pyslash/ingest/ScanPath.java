@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.ExistenceJoin;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.LeftOuter$;
@@ -54,7 +55,10 @@ final class ScanPath {
   Join join(JoinType type, boolean tableIsRight, Seq<Attribute> columns) {
     boolean outer = type.equals(tableIsRight ? LeftOuter$.MODULE$ : RightOuter$.MODULE$);
     if (!outer && !type.equals(Inner$.MODULE$)) {
-      throw new OnlySpark("it is a " + type.sql() + " join");
+      throw new OnlySpark(
+          type instanceof ExistenceJoin // that of `IN (SELECT ...) OR ...`, which has no SQL
+              ? "it asks whether a table has a row"
+              : "it is a " + type.sql() + " join");
     }
     Join join = new Join(watermarked == null, outer, columns);
     joins.add(join);
