@@ -219,7 +219,8 @@ def shuffled_below(rng: random.Random, case: Case) -> Case:
 def subqueries(rng: random.Random, case: Case) -> Case:
     """What another query finds, in a filter below the operator or above it, or in an aggregate."""
     name = rng.choice(case.columns or ("ts",))
-    below: Step = ("where", f"coalesce(hash({name}), 0) % 3 <> {SUBQUERY}")
+    condition = rng.choice((f"<> {SUBQUERY}", f"IN {SUBQUERY} OR ts IS NULL"))
+    below: Step = ("where", f"coalesce(hash({name}), 0) % 3 {condition}")
     kind = rng.choice(("below the watermark", "above it", "above the operator", "in an aggregate"))
     if kind == "below the watermark":
         return replace(case, before=(below, *case.before))
