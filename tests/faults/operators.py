@@ -25,8 +25,9 @@ class Operator:
     spark.slash.*, `of_spark` are settings of Spark that it needs.
 
     `in_python`: the update, of a chain that of the lowest one, runs in Python, whose tasks publish blocks. `compacts`:
-    within a few epochs agents have to fold blocks of several; those of a group state, whose keys time out, are dead
-    before. `folds`: agents fold an epoch's blocks. `covered`: whether pyslash runs it on this release of Spark.
+    within a few epochs agents have to fold blocks of several; those of a group state, whose keys time out, and of the
+    processor of a chain are dead before. `folds`: agents fold an epoch's blocks. `covered`: whether pyslash runs it on
+    this release of Spark.
     """
 
     query: Callable[[DataFrame], DataFrame]
@@ -137,7 +138,7 @@ OPERATORS = {
     "joined rows in windows": Operator(joined_in_windows, 2, chained=True),
     "processor": Operator(processed, 2, of_spark=STORE, in_python=True, compacts=True, covered=COVERED),
     "processor in windows": Operator(
-        processed_in_windows, 2, chained=True, of_spark=STORE, in_python=True, compacts=True, covered=COVERED
+        processed_in_windows, 2, chained=True, of_spark=STORE, in_python=True, covered=COVERED
     ),
     "processor, frames": Operator(processed_frames, 2, of_spark=STORE, in_python=True, compacts=True, covered=COVERED),
     "group state": Operator(grouped_state, 2, in_python=True, covered=COVERED),

@@ -194,11 +194,8 @@ def test_slices_have_every_fault_at_every_point() -> None:
 )
 def test_a_fault_at_every_point_of_an_operator(struck_inside: Applications, operator: str, number: int) -> None:
     strikes = slice_of(operator, number)
-    # Agents compact what several epochs have left, where nobody is lost in between.
-    compacted = [strike for strike in strikes if strike[1] == COMPACTED_POINT]
     straggling = [strike for strike in strikes if strike[0] == "straggle"]
-    rounds(struck_inside, operator, (strike for strike in strikes if strike not in compacted + straggling))
-    rounds(struck_inside, operator, compacted)
+    rounds(struck_inside, operator, (strike for strike in strikes if strike not in straggling))
     for _ in range(sum(fault == "kill driver" for fault, *_ in strikes)):
         assert struck_inside.run(2, 1500) == -signal.SIGKILL, struck_inside.log()
     assert struck_inside.run(2, 1500) == 0, struck_inside.log()
