@@ -56,6 +56,17 @@ def test_json_files_that_another_table_chooses(spark: SparkSession, tmp_path: Pa
     native.check_rows(plain)
 
 
+def test_json_that_is_looked_up_in_another_table(spark: SparkSession, tmp_path: Path) -> None:
+    """By a key out of the JSON, the join has no generated code, and what is broadcast stands below no stage of it."""
+    write(tmp_path / "in", "txt", events)
+    lines = spark.readStream.format("text").load(str(tmp_path / "in"))
+    rows = lines.select(F.from_json("value", SCHEMA).alias("of")).select("of.*")
+    known = rows.where("key IN (SELECT concat('user-', id) FROM range(3, 100))")
+    grouped = known.withWatermark("at", "5 seconds").groupBy(F.window("at", "4 seconds"), "key")
+    plain, native = both(grouped.count(), tmp_path)
+    native.check_rows(plain)
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("spark.sql.files.ignoreCorruptFiles", "true"), ("spark.sql.legacy.timeParserPolicy", "LEGACY")]
 )

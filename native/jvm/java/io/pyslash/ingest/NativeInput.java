@@ -33,7 +33,6 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
-import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.AbstractDataType;
 import org.apache.spark.sql.types.ObjectType;
@@ -103,7 +102,7 @@ public final class NativeInput {
   }
 
   /**
-   * The same operators without stages, what is broadcast excepted.
+   * The same operators without stages, those of what is broadcast too: they are put into stages anew, all of them.
    *
    * @param needed columns that are needed of this node; null if it may be all
    */
@@ -129,7 +128,7 @@ public final class NativeInput {
     }
     List<SparkPlan> children = new ArrayList<>();
     for (SparkPlan child : CollectionConverters.asJava(node.children())) {
-      children.add(child instanceof Exchange ? child : decoded(child, below));
+      children.add(decoded(child, below));
     }
     return node.withNewChildren(CollectionConverters.asScala(children).toSeq()).transformExpressions(new Replacing());
   }
