@@ -95,7 +95,7 @@ def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog,
 
 def _written(operator: OperatorPlan, source: StateSource, run: Run) -> list[AdoptedFile]:
     """The files that tasks have made of the state, as of the end of a batch."""
-    source.operator()
+    source.operator()  # refuses several
     location = f"{source.checkpoint}/{BLOCKS}"
     if operator.identity.processor is not None:
         return adopt_processor(cast(TransformPlan, operator), source, location, run, _MOST_FILES)

@@ -6,9 +6,9 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.Predicate;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.InputAdapter;
@@ -83,6 +83,6 @@ public final class LocalRows {
   /** Whether it depends on the row alone. */
   private static boolean isSimple(Object expression) {
     Expression one = (Expression) expression;
-    return one.deterministic() && !one.exists(part -> part instanceof PlanExpression);
+    return one.deterministic() && !one.containsPattern(TreePattern.PLAN_EXPRESSION());
   }
 }

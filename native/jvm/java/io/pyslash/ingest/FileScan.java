@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -172,7 +172,7 @@ public final class FileScan {
 
   private static List<Object> partitions(FileSourceScanExec scan) {
     for (Expression filter : CollectionConverters.asJava(scan.partitionFilters())) {
-      if (filter.exists(part -> part instanceof PlanExpression<?>)) {
+      if (filter.containsPattern(TreePattern.PLAN_EXPRESSION())) {
         throw new OnlySpark("which files it reads follows from another table");
       }
     }

@@ -23,7 +23,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.PlanExpression;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.ProjectExec;
@@ -133,7 +133,7 @@ public final class StreamingJoin extends PlannedOperator {
   }
 
   private static void checkSubqueries(Expression expression) {
-    if (expression.exists(one -> one instanceof PlanExpression<?>)) {
+    if (expression.containsPattern(TreePattern.PLAN_EXPRESSION())) {
       throw new OnlySpark("its condition has a subquery: " + expression.sql());
     }
   }

@@ -16,9 +16,9 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
@@ -64,7 +64,7 @@ public final class LineScanExec extends ScanInPlaceExec {
     this.inPages = inPages;
     List<Expression> filters = new ArrayList<>(CollectionConverters.asJava(spark.partitionFilters()));
     filters.addAll(CollectionConverters.asJava(spark.dataFilters()));
-    if (filters.stream().anyMatch(filter -> filter.exists(part -> part instanceof PlanExpression<?>))) {
+    if (filters.stream().anyMatch(filter -> filter.containsPattern(TreePattern.PLAN_EXPRESSION()))) {
       throw new OnlySpark("what is read of files follows from another table");
     }
     StructType columns = spark.requiredSchema();
