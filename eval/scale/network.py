@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 _BURST_BYTES = 256 << 10
 _DRIVER = "10.213.255.254"
@@ -35,7 +37,10 @@ def network(count: int, gbit: float = 0, delay_ms: float = 0, *, driver: bool = 
     """So many hosts until the end of the block. `gbit` is a link's rate, 0 for none; `delay_ms` is of each packet.
     `driver`: this process's own network reaches them, of one such network at a time.
 
-    What this machine cannot do is left out, and said in `lacks`.
+    What this machine cannot do is left out, and said in `lacks`. What a killed process has left of its network goes.
+
+    Raises:
+        RuntimeError: another process has a network that it reaches; both would have the same addresses.
     """
     obstacle = _obstacle()
     if obstacle:
@@ -44,8 +49,11 @@ def network(count: int, gbit: float = 0, delay_ms: float = 0, *, driver: bool = 
             [shared] * count, shared.address, [f"no network namespaces: {obstacle}; all executors share loopback"]
         )
         return
+    _clean()
+    if driver and (other := _run("ip", "-oneline", "address", "show", "to", _DRIVER)):
+        raise RuntimeError(f"a process that runs has such a network (ps<its id>b), wait for its end: {other}")
     with ExitStack() as undo:
-        name = f"ps{os.getpid() % 100_000}"
+        name = f"ps{os.getpid()}"
         _run("ip", "link", "add", f"{name}b", "type", "bridge")
         undo.callback(_try, "ip", "link", "del", f"{name}b")
         if driver:
@@ -92,20 +100,33 @@ def _host(undo: ExitStack, name: str, index: int, gbit: float, delay_ms: float, 
     return Host(address, inside)
 
 
+def _clean() -> None:
+    """Delete what networks of processes that have ended have left."""
+    links, spaces = Path("/sys/class/net"), Path("/run/netns")
+    bridges = [re.fullmatch(r"(ps(\d+))b", link.name) for link in links.iterdir()]
+    for name, process in (bridge.groups() for bridge in bridges if bridge):
+        if Path("/proc", process).exists():
+            continue
+        for link in list(links.glob(f"{name}[bv]*")):
+            _try("ip", "link", "del", link.name)
+        for space in list(spaces.glob(f"{name}n*")):
+            _try("ip", "netns", "del", space.name)
+
+
 def _obstacle() -> str:
     if os.geteuid() != 0:
         return "they need root"
     missing = [program for program in ("ip", "nsenter") if shutil.which(program) is None]
     if missing:
         return f"{' and '.join(missing)} not found"
-    probe = f"ps{os.getpid() % 100_000}probe"
+    probe = f"ps{os.getpid()}probe"
     if not _try("ip", "netns", "add", probe):
         return "ip netns add fails"
     return "" if _try("ip", "netns", "del", probe) else "ip netns del fails"
 
 
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True)
+def _run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def _try(*command: str) -> bool:

@@ -109,3 +109,21 @@ def test_the_interpreter_s_lock_is_seen_from_outside() -> None:
             one.communicate()
     assert busy > 0.9
     assert idle < 0.1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_a_killed_network_is_gone_before_the_next() -> None:
+    """Its bridge had the same addresses, and packets of the next network went there."""
+    code = "import os\nfrom eval.scale.network import network\n"
+    code += "with network(2, driver=True): print(os.getpid(), flush=True), os.kill(os.getpid(), 9)"
+    killed = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    name = f"ps{int(killed.stdout)}"
+
+    def left() -> list[str]:
+        return [one for folder in ("/sys/class/net", "/run/netns") for one in os.listdir(folder) if name in one]
+
+    assert len(left()) == 5  # a bridge, two links to it, two namespaces
+    with network(1, driver=True):
+        assert left() == []
+        with pytest.raises(RuntimeError, match="wait for its end"), network(1, driver=True):
+            pass
