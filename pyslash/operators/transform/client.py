@@ -53,6 +53,7 @@ class StateClient:
         self._read: dict[bytes, KeyState] = {}
         self._changed: set[bytes] = set()
         self._key: bytes | None = None
+        self._state: KeyState | None = None  # of the key, once it has been asked for
         self._expiring: Iterator[tuple[Values, int]] | None = None
 
     # What PySpark's wrapper calls.
@@ -71,11 +72,11 @@ class StateClient:
 
     def set_key(self, key: Values) -> None:
         """The same, as the key is kept."""
-        self._key = key_bytes(key)
+        self._key, self._state = key_bytes(key), None
 
     def remove_implicit_key(self) -> None:
         """They are of none."""
-        self._key = None
+        self._key = self._state = None
 
     def get_timestamps(self, time_mode: str) -> tuple[int, int]:
         """The time of the micro-batch, and its watermark; milliseconds."""
@@ -128,9 +129,11 @@ class StateClient:
         Raises:
             PySparkRuntimeError: there is no key.
         """
-        if self._key is None:
-            raise PySparkRuntimeError("Implicit key not found in state store: state is read or written without a key")
-        return self._of(self._key)
+        if self._state is None:
+            if self._key is None:
+                raise PySparkRuntimeError("Implicit key not found in state store: state is used without a key")
+            self._state = self._of(self._key)
+        return self._state
 
     def _of(self, key: bytes) -> KeyState:
         found = self._read.get(key)
@@ -152,7 +155,8 @@ class StateClient:
         expired = {key for key, first in self._home.expiries.items() if first <= self.now_ms}
         for key in sorted(self._changed | expired):
             state = self._of(key)
-            state.expire(self.now_ms)
+            if key in expired:
+                state.expire(self.now_ms)
             kept = state.kept()
             if kept or key in self._home.kept:
                 yield key, kept

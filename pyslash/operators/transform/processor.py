@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, repeat
 from operator import itemgetter
 from typing import Any
 
@@ -125,18 +125,13 @@ def _rows_of_keys(batches: Iterator[pa.RecordBatch], columns: Columns) -> Iterat
         yield key, chain.from_iterable(rows for _, rows in parts)
 
 
-def _parts(batches: Iterator[pa.RecordBatch], keys: tuple[int, ...]) -> Iterator[tuple[Key, Iterator[Row]]]:
+def _parts(batches: Iterator[pa.RecordBatch], keys: tuple[int, ...]) -> Iterator[tuple[Key, list[Row]]]:
     """Runs of rows of the same key."""
     for batch in batches:
         names = Row(*batch.schema.names)
-        rows = list(zip(*map(listed, batch.columns), strict=True))
+        columns = [listed(column) for column in batch.columns]
+        rows = [*map(tuple.__new__, repeat(Row), zip(*columns, strict=True))]
+        for row in rows:  # what `names(*row)` makes: PySpark looks at every value once more
+            object.__setattr__(row, "__fields__", names)
         for start, end in runs([batch.column(at) for at in keys]):
-            yield tuple(rows[start][at] for at in keys), _named(names, rows[start:end])
-
-
-def _named(names: Row, rows: list[tuple[Any, ...]]) -> Iterator[Row]:
-    """What `names(*row)` makes of each: PySpark looks at every value once more."""
-    for values in rows:
-        row = tuple.__new__(Row, values)
-        row.__fields__ = names
-        yield row
+            yield tuple(columns[at][start] for at in keys), rows[start:end]

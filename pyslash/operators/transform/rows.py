@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta, tzinfo
 from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
@@ -95,14 +95,32 @@ def in_parts(items: Iterable[T], size_of: Callable[[T], int], enough: int) -> It
 
 
 def listed(column: pa.Array) -> list[Any]:
-    """`column.to_pylist()`, which takes microseconds for each time."""
-    if pa.types.is_timestamp(column.type) and column.type.unit == "us" and len(column) > column.null_count:
+    """`column.to_pylist()`, which makes an object of Arrow's for each value, and takes microseconds for a time.
+
+    Raises:
+        OverflowError: as it does, of a time beyond the year 9999.
+    """
+    kind = column.type
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    if (is_number and not column.null_count) or pa.types.is_string(kind) or pa.types.is_binary(kind):
+        values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+        return values
+    if pa.types.is_timestamp(kind) and kind.unit == "us" and len(column) > column.null_count:
         zone = column.drop_null()[0].as_py().tzinfo
-        times = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).tolist()
-        if all(isinstance(time, datetime | None) for time in times):  # else beyond the year 9999, which is an error
-            return times if zone is None else [time and zone.fromutc(time.replace(tzinfo=zone)) for time in times]
+        since = column.cast(pa.timestamp("us")).to_numpy(zero_copy_only=False).view("m8[us]").tolist()
+        return _times(since, zone)
     found: list[Any] = column.to_pylist()
     return found
+
+
+def _times(since: list[timedelta | None], zone: tzinfo | None) -> list[datetime | None]:
+    """Those that are so long after 1970 began in UTC, as a zone tells them."""
+    start = datetime(1970, 1, 1, tzinfo=zone)
+    there = [one for one in since if one is not None]
+    times: Iterator[datetime] = map(start.__add__, there)
+    if zone is not None:
+        times = map(zone.fromutc, times)
+    return [*times] if len(there) == len(since) else [None if one is None else next(times) for one in since]
 
 
 def gives_mutable(schema: StructType) -> bool:
@@ -163,7 +181,8 @@ class Given:
         self._schema = pa.schema(list(to_arrow_type(schema, timezone="UTC", prefers_large_types=False)))
         self._is_nested = any(pa.types.is_nested(field.type) for field in self._schema)
         self._gives_mutable = gives_mutable(schema)
-        self._pending: list[dict[str, Any]] = []
+        self._names = (self._schema.names, tuple(self._schema.names))  # as rows have them
+        self._pending: list[Sequence[Any]] = []
         self._room = _FIRST_ROWS
         self._small: list[pa.Table] = []
         self._small_rows = 0
@@ -175,12 +194,16 @@ class Given:
         end: the next call may change what is in them.
         """
         for row in rows:
-            has_names = not self._is_nested and type(row) is Row and hasattr(row, "__fields__")
-            self._pending.append(dict(zip(row.__fields__, row, strict=False)) if has_names else row.asDict(True))
+            self._pending.append(row if self._is_as_kept(row) else [*map(row.asDict(True).get, self._schema.names)])
             if len(self._pending) >= self._room:
                 self._convert()
         if self._gives_mutable:
             self._convert()
+
+    def _is_as_kept(self, row: Row) -> bool:
+        """Whether its values are those of the columns, one by one."""
+        names = getattr(row, "__fields__", None)
+        return not self._is_nested and type(row) is Row and len(row) == len(self._schema) and names in self._names
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take those of a batch, whose times may be of any zone."""
@@ -192,9 +215,10 @@ class Given:
 
     def _convert(self) -> None:
         if self._pending:
-            batch = pa.RecordBatch.from_pylist(self._pending, schema=self._schema)
+            columns = zip(*self._pending, strict=True)
             self._pending = []
-            self.add(batch)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+            self.add(pa.record_batch(arrays, schema=self._schema))
 
     def _unite(self) -> None:
         if self._small:

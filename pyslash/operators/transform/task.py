@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -26,6 +27,7 @@ from pyslash.operators.transform.state.values import RowForm
 
 RESULT = "receipt binary, rows bigint, late bigint, keys bigint, updated bigint, given bigint"
 _TIME = pa.timestamp("us", "UTC")
+_MANY_OBJECTS = 50_000
 _PART_BYTES = 64 << 20  # of keys and what they have: an Arrow array has room for 2 GiB
 
 
@@ -86,15 +88,27 @@ class Transform:
         context = TaskContext.get()
         assert context is not None
         epoch = _TaskEpoch(self, context.partitionId())
-        gc.freeze()  # what this process has by now does not become garbage while rows are made by the thousand
-        try:
+        with _less_collected():
             receipt = self.update.sealed(lambda accumulator: epoch.run(batches, accumulator))
-        finally:
-            gc.unfreeze()
         HOMES.keep_within(self.home_bytes)
         counts = [epoch.input.rows, epoch.input.late, epoch.keys, epoch.updated, epoch.given.rows]
         columns = [pa.array([receipt], pa.binary()), *(pa.array([count], pa.int64()) for count in counts)]
         yield pa.record_batch(columns, names=["receipt", "rows", "late", "keys", "updated", "given"])
+
+
+@contextmanager
+def _less_collected() -> Iterator[None]:
+    """Rows are made by the thousand: what there is by now is not searched for garbage, and what is new only once it is
+    much.
+    """
+    young, *older = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(young and max(young, _MANY_OBJECTS), *older)
+    try:
+        yield
+    finally:
+        gc.set_threshold(young, *older)
+        gc.unfreeze()
 
 
 class _TaskEpoch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -55,3 +56,44 @@ def test_what_is_in_a_row_may_change_behind_its_call() -> None:
     (value,) = given.packed()
     rows = [tuple(row.values()) for batch in streams_in(value) for row in batch.to_pylist()]
     assert rows == [([1.0], b"\1"), ([2.0], b"\2"), ([3.0], b"\3")]
+
+
+# The clocks of a zone change between the last two times.
+ZONES = [None, "UTC", "Europe/Berlin", "+05:30"]
+TIMES = [0, -1, 1_700_000_000_123_456, -(10**16), 1_711_846_799_999_999, 1_711_846_800_000_000]
+COLUMNS = [
+    *(pa.array([*TIMES, *more], pa.int64()).cast(pa.timestamp("us", zone)) for zone in ZONES for more in ([], [None])),
+    *(pa.array([1, -1, *more], kind) for kind in (pa.int8(), pa.int64(), pa.float32()) for more in ([], [None])),
+    pa.array([(1 << 63) - 1, -(1 << 63)]),
+    pa.array([0.1, -0.0, float("inf"), float("nan")]),
+    pa.array(["", "\u00e9\U0001f600", None]),
+    pa.array([b"", b"\0\xff", None]),
+    pa.array([True, False, None]),
+    pa.array([None, None], pa.timestamp("us", "UTC")),
+    pa.array([Decimal("1.50"), None]),
+    pa.array([18_262, None], pa.date32()),
+    pa.array([[1, None], None]),
+]
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: f"{column.type}, {column.null_count} null")
+def test_values_are_arrows_own(column: pa.Array) -> None:
+    for part in (column, column.slice(1), column.slice(0, 0)):
+        found, expected = made.listed(part), part.to_pylist()
+        assert [(type(one), repr(one)) for one in found] == [(type(one), repr(one)) for one in expected]
+
+
+def test_a_time_that_python_has_not_is_an_error() -> None:
+    for zone in ZONES:
+        with pytest.raises(OverflowError):
+            made.listed(pa.array([0, 1 << 60], pa.int64()).cast(pa.timestamp("us", zone)))
+
+
+def test_rows_are_given_by_name() -> None:
+    """In another order, without one, with one more, as Spark has made them, of a class of Row's."""
+    given, spark = Given(SCHEMA), Row("number", "text")
+    given.take([Row(text="b", number=2), Row(number=3), Row(number=4, text="d", more=1), spark(5, "e")])
+    given.take([Row(number=1, text="a"), Row("text", "number")("f", 6)])
+    (value,) = given.packed()
+    (table,) = streams_in(value)
+    assert table.to_pydict() == {"number": [2, 3, 4, 5, 1, 6], "text": ["b", None, "d", "e", "a", "f"]}

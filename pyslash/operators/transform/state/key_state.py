@@ -11,6 +11,7 @@ from __future__ import annotations
 import marshal
 import struct
 from collections.abc import Iterable
+from itertools import chain
 
 from pyslash.operators.transform.state.values import Values
 
@@ -39,17 +40,21 @@ class KeyState:
         found = cls()
         found.values, found.lists, found.maps, timers = marshal.loads(memoryview(kept)[_HEAD.size :])
         # Of NumPy's integers, earlier builds kept the bytes.
-        found.timers = {time if type(time) is int else int.from_bytes(time, "little", signed=True) for time in timers}
+        if timers:
+            found.timers = {one if type(one) is int else int.from_bytes(one, "little", signed=True) for one in timers}
         return found
 
     def kept(self) -> bytes:
         """Its bytes; none if there is nothing to keep."""
-        self.lists = {name: entries for name, entries in self.lists.items() if entries}
-        self.maps = {name: entries for name, entries in self.maps.items() if entries}
+        if self.lists:
+            self.lists = {name: entries for name, entries in self.lists.items() if entries}
+        if self.maps:
+            self.maps = {name: entries for name, entries in self.maps.items() if entries}
         if not (self.values or self.lists or self.maps or self.timers):
             return b""
-        head = _HEAD.pack(min(self.timers, default=NEVER_MS), self._next_expiry())
-        return head + marshal.dumps((self.values, self.lists, self.maps, sorted(self.timers)), _MARSHAL)
+        timers = sorted(self.timers)
+        head = _HEAD.pack(timers[0] if timers else NEVER_MS, self._next_expiry())
+        return head + marshal.dumps((self.values, self.lists, self.maps, timers), _MARSHAL)
 
     def drop(self, names: Iterable[str]) -> None:
         """Forget these variables."""
@@ -58,10 +63,11 @@ class KeyState:
                 of_kind.pop(name, None)
 
     def _next_expiry(self) -> int:
-        expiries = [expiry for _, expiry in self.values.values()]
-        expiries += [expiry for entries in self.lists.values() for _, expiry in entries]
-        expiries += [expiry for entries in self.maps.values() for _, expiry in entries.values()]
-        return min(expiries, default=NEVER_MS)
+        first = NEVER_MS
+        for _, expiry in chain(self.values.values(), *self.lists.values(), *map(dict.values, self.maps.values())):
+            if expiry < first:
+                first = expiry
+        return first
 
     def expire(self, now_ms: int) -> None:
         """Forget what has expired by now."""

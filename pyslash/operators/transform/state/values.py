@@ -99,7 +99,10 @@ class RowForm:
             raise PySparkRuntimeError(f"{doing}: {error}") from error
 
     def _are_in_range(self, row: Values) -> bool:
-        return all(-half <= row[at] < half for at, half in self._ranges)
+        for at, half in self._ranges:  # noqa: SIM110 a generator takes three times as long
+            if not -half <= row[at] < half:
+                return False
+        return True
 
     def given(self, values: Values) -> Values:
         """The row as a processor gets it."""
