@@ -7,9 +7,11 @@ import importlib
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from eval import machine
 from eval.bars import verdicts
@@ -123,12 +125,19 @@ def _gib(text: str) -> int:
     return int(text[:-1])
 
 
-def _parameters() -> list[tuple[str, type, str]]:
+def _switch(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _parameters() -> list[tuple[str, Callable[[str], Any], str]]:
     """Every parameter of any workload, its type, and which workloads have it."""
-    found: dict[str, tuple[type, list[str]]] = {}
+    found: dict[str, tuple[Callable[[str], Any], list[str]]] = {}
     for workload in WORKLOADS.values():
         for field in fields(workload):
-            found.setdefault(field.name, (type(field.default), []))[1].append(f"{workload.name}: {field.default}")
+            kind = _switch if isinstance(field.default, bool) else type(field.default)
+            found.setdefault(field.name, (kind, []))[1].append(f"{workload.name}: {field.default}")
     return [(name, kind, ", ".join(where)) for name, (kind, where) in found.items()]
 
 

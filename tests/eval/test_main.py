@@ -56,6 +56,26 @@ def test_what_there_is_no_time_for_is_written_down(suite: Any, capsys: pytest.Ca
     assert "one: NOT MEASURED, the 0 minutes are over" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("text", "by_window"), [("false", False), ("True", True)])
+def test_a_switch_is_what_it_says(text: str, by_window: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`bool` takes each word for true."""
+    compared: list[Comparison] = []
+    monkeypatch.setattr(session.Session, "compare", lambda _, comparison: compared.append(comparison))
+    words = [
+        "--workload",
+        "grouped",
+        "--by-window",
+        text,
+        "--out",
+        str(tmp_path / "out.jsonl"),
+        "--cache",
+        str(tmp_path),
+    ]
+    monkeypatch.setattr("sys.argv", ["eval", "run", *words])
+    assert command.main() == 0
+    assert [comparison.workload.describe()["by_window"] for comparison in compared] == [by_window]
+
+
 @pytest.mark.parametrize("text", ["4", "4096m", "g"])
 def test_a_heap_is_whole_gibibytes(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["eval", "run", "--driver-memory", text])
