@@ -249,6 +249,16 @@ def test_what_only_spark_reads(spark: SparkSession, tmp_path: Path, option: str,
     assert [str(reason).lower() for reason in found.obstacles()] == [f"the csv source has the option {option.lower()}"]
 
 
+def test_what_is_null_of_a_variant_is_sparks(spark: SparkSession, tmp_path: Path) -> None:
+    """It makes a value of it; a column that nobody reads may be of any type."""
+    (tmp_path / "records.csv").write_bytes(b'1,\n2,""\n3,7\n4')
+    rows = read(spark, tmp_path, "number int, any variant")
+    reading = Reading(rows.selectExpr("number", "any is null"))
+    assert reading.natively.toArrow().equals(reading.by_spark.toArrow())
+    assert reading.obstacles == ["the CSV source has the column any of the type variant"]
+    assert Reading(rows.select("number")).check()["number"].to_pylist() == [1, 2, 3, 4]
+
+
 def test_more_columns_than_native_code_reads(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's parser has room for some more."""
     (tmp_path / "records.csv").write_bytes(b",".join(b"%d" % place for place in range(20_010)) + b"\n1,2\n")

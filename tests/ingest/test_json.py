@@ -160,6 +160,8 @@ def test_a_bad_record_fails_as_spark_has_it_fail(spark: SparkSession, tmp_path: 
         ("map<string, int>", {}, "from_json gives map<string,int>, not a struct"),
         ("number int, number string", {}, "from_json has the column number twice"),
         ("number int, deep struct<gap: interval>", {}, "from_json has the column gap of the type interval"),
+        ("number int, any variant", {}, "from_json has the column any of the type variant"),
+        ("number int, deep struct<any: variant>", {}, "from_json has the column any of the type variant"),
     ],
 )
 def test_what_only_spark_reads(

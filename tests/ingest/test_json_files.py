@@ -206,6 +206,16 @@ def test_what_only_spark_reads(spark: SparkSession, tmp_path: Path, option: str,
     assert found.startswith((reason.lower(), "the json source has the option linesep"))
 
 
+@pytest.mark.parametrize("schema", ["number int, any variant", "number int, deep struct<any: variant>"])
+def test_what_is_null_of_a_variant_is_sparks(spark: SparkSession, tmp_path: Path, schema: str) -> None:
+    """It makes a value of it, but not of what a record lacks."""
+    (tmp_path / "records.json").write_bytes(b'{"number":1,"any":null}\n{"any":7}\n{"deep":{"any":null}}\n{"deep":{}}')
+    any_is = "any is null" if schema.endswith("any variant") else "deep.any is null"
+    reading = Reading(spark.read.schema(schema).json(str(tmp_path)).selectExpr("number", any_is))
+    assert reading.natively.toArrow().equals(reading.by_spark.toArrow())
+    assert reading.obstacles == ["the JSON source has the column any of the type variant"]
+
+
 def test_a_file_is_closed_that_native_code_cannot_read(spark: SparkSession, tmp_path: Path) -> None:
     """Where it has no reader for the columns, nor memory: when the task ends."""
     path = tmp_path / "records.json"

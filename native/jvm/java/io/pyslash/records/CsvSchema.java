@@ -45,7 +45,7 @@ final class CsvSchema extends RecordSchema {
         if (place >= MOST_FIELDS) {
           throw new OnlySpark(reader + " has more than " + MOST_FIELDS + " columns");
         }
-        text.append("field ").append(type(column.dataType())).append(' ').append(place).append('\n');
+        text.append("field ").append(type(column)).append(' ').append(place).append('\n');
       }
     }
   }

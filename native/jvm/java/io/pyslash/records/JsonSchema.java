@@ -62,8 +62,8 @@ public final class JsonSchema extends RecordSchema {
       return "wide";
     }
     if (UnsafeRow.isMutable(type) && !UnsafeRow.isFixedLength(type)) { // Spark keeps room for its null, too
-      throw new OnlySpark(reader + " has the column " + column.name() + " of the type " + type.simpleString());
+      throw typed(column);
     }
-    return type(type);
+    return type(column);
   }
 }

@@ -17,6 +17,7 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.VariantType;
 
 /** The columns of records, told to the native core's RecordReader; or why Spark has to read all of them. */
 public abstract class RecordSchema {
@@ -63,6 +64,11 @@ public abstract class RecordSchema {
     return new OnlySpark(reader + " has the option " + option);
   }
 
+  /** Spark reads a column that native code could not even find null. */
+  final OnlySpark typed(StructField column) {
+    return new OnlySpark(reader + " has the column " + column.name() + " of the type " + column.dataType().simpleString());
+  }
+
   /** Seconds to the east of UTC; - if they differ from time to time. */
   static String offset(String zone) {
     ZoneId offset = DateTimeUtils.getZoneId(zone).normalized();
@@ -94,7 +100,12 @@ public abstract class RecordSchema {
     return type instanceof DecimalType decimal && decimal.precision() > MOST_DIGITS;
   }
 
-  static String type(DataType type) {
+  /** How native code reads a column; `other`: only that it is null. */
+  final String type(StructField column) {
+    DataType type = column.dataType();
+    if (type instanceof VariantType) { // Spark makes a value of null, too
+      throw typed(column);
+    }
     boolean isNegative = type instanceof DecimalType decimal && decimal.scale() < 0; // Spark's legacy
     String name = isWide(type) || isNegative || type.equals(DataTypes.BinaryType) ? null : NativeTypes.nameOf(type);
     return name == null ? "other" : name;
