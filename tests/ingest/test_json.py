@@ -180,6 +180,23 @@ def test_what_only_spark_reads(
     assert [text.lower() for text in set(reading.obstacles)] == [reason.lower()]
 
 
+def test_what_spark_refuses_at_its_first_record(spark: SparkSession, tmp_path: Path) -> None:
+    """It does so whatever the record is: a mode of sources, a column of corrupt records that is no string."""
+    for schema, options, reason, error in (
+        ("number int", {"mode": "dropMalformed"}, "from_json has the mode DROPMALFORMED", "PARSE_MODE_UNSUPPORTED"),
+        (
+            "number int, bad int",
+            {"columnNameOfCorruptRecord": "bad"},
+            "from_json has the column bad of the type int",
+            "INVALID_CORRUPT_RECORD_TYPE",
+        ),
+    ):
+        reading = Reading(spark, tmp_path, [b'{"number": 1}'], schema, options)
+        assert set(reading.obstacles) == {reason}
+        with pytest.raises((PySparkException, Py4JJavaError), match=error):
+            reading.natively.collect()
+
+
 @pytest.mark.parametrize("depth", [15, 16, 40])
 def test_structs_that_are_too_deep(spark: SparkSession, tmp_path: Path, depth: int) -> None:
     """So many, one in the other: Spark reads what is too far down for native code."""

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import scala.jdk.javaapi.CollectionConverters;
@@ -25,7 +26,9 @@ public final class JsonSchema extends RecordSchema {
       throw new OnlySpark("from_json gives " + json.dataType().simpleString() + ", not a struct");
     }
     Map<String, String> options = CollectionConverters.asJava(json.options());
-    return new JsonSchema("from_json", columns, options, Set.of(), json.timeZoneId().get(), conf);
+    JsonSchema schema = new JsonSchema("from_json", columns, options, Set.of(), json.timeZoneId().get(), conf);
+    schema.checkFunction(columns);
+    return schema;
   }
 
   /**
@@ -38,6 +41,18 @@ public final class JsonSchema extends RecordSchema {
     super(reader, options, harmless, conf);
     text.append("pyslash-json 1\nzone ").append(offset(zone)).append('\n');
     describe(columns, corrupt, 1);
+  }
+
+  /** What Spark's function refuses at its first record; a source, before it reads any. */
+  private void checkFunction(StructType columns) {
+    if (mode.equals("DROPMALFORMED")) {
+      throw new OnlySpark(reader + " has the mode " + mode);
+    }
+    for (StructField column : columns.fields()) {
+      if (column.name().equals(corrupt) && !column.dataType().equals(DataTypes.StringType)) {
+        throw typed(column);
+      }
+    }
   }
 
   /** `corrupt`: the column that no record has; null: there is none such in a struct. `depth`: 1 of the record's own. */

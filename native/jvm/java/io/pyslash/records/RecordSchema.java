@@ -29,6 +29,7 @@ public abstract class RecordSchema {
   final StringBuilder text = new StringBuilder();
   final String reader; // `from_json` or a source, for the reason
   final String corrupt; // the column of corrupt records
+  final String mode; // in upper case
 
   /**
    * `harmless`: options, in lower case, that do not change what a record is read as, or that the schema tells.
@@ -41,12 +42,14 @@ public abstract class RecordSchema {
       throw new OnlySpark("times are read as Spark 2 did (" + SQLConf.LEGACY_TIME_PARSER_POLICY().key() + ")");
     }
     String named = conf.columnNameOfCorruptRecord();
+    String asked = "PERMISSIVE";
     for (Map.Entry<String, String> option : options.entrySet()) {
       String name = option.getKey().toLowerCase(Locale.ROOT);
       if (name.equals(CORRUPT_RECORD)) {
         named = option.getValue();
       } else if (name.equals("mode")) {
-        if (!MODES.contains(option.getValue().toUpperCase(Locale.ROOT))) {
+        asked = option.getValue().toUpperCase(Locale.ROOT);
+        if (!MODES.contains(asked)) {
           throw new OnlySpark(reader + " has the mode " + option.getValue());
         }
       } else if (!harmless.contains(name)) {
@@ -54,6 +57,7 @@ public abstract class RecordSchema {
       }
     }
     corrupt = named;
+    mode = asked;
   }
 
   public byte[] text() {
