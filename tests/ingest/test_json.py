@@ -21,10 +21,12 @@ from pyspark.sql.types import DecimalType, StructField, StructType
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.session import changed
 from tests.support.json_records import SCHEMA, Records
+from tests.support.json_schemas import RandomSchema
 from tests.support.same_rows import assert_same, assert_same_bytes
 
 SEED = 20260
 RECORDS = int(os.environ.get("PYSLASH_JSON_RECORDS", "18000"))  # more for a longer search
+SCHEMAS = int(os.environ.get("PYSLASH_JSON_SCHEMAS", "8"))  # the same
 
 
 class Reading:
@@ -88,6 +90,18 @@ def test_random_records(spark: SparkSession, tmp_path: Path, zone: str) -> None:
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert 0.2 < reading.left_to_spark / len(records) < 0.9  # both ways are taken
+
+
+def test_random_schemas(spark: SparkSession, tmp_path: Path) -> None:
+    """Columns that native code does not read, too, and more than a word has bits."""
+    refused = 0
+    for seed in range(SCHEMAS):
+        schema = RandomSchema(f"{SEED} {seed}")
+        records = schema.records(100)
+        reading = Reading(spark, tmp_path, records, schema.text, {})
+        assert_same_bytes(reading.natively, reading.by_spark, lambda row, of=(seed, records): (of[0], of[1][row]))
+        refused += bool(reading.obstacles)
+    assert 0 < refused < SCHEMAS / 2
 
 
 def test_plain_records_are_read_natively(spark: SparkSession, tmp_path: Path) -> None:
