@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 import pyslash
 from eval.pipelines.topic import create
 from examples import shed_clicks
+from tests.pipelines.test_kafka import produce as produce_all
 from tests.support.fresh_first import SinkError, offsets, settings
 
 RECORDS, GROUPS = 400_000, 1_000
@@ -162,6 +163,29 @@ def test_with_few_records_all_are_taken(spark: SparkSession, kafka: str, tmp_pat
     assert len(wide) == GROUPS
     held = sum(row["sum_95"]["low"] <= expected[row["key"]]["sum"] <= row["sum_95"]["high"] for row in rows)
     assert 925 <= held <= 975
+
+
+def exactly(rows: DataFrame) -> DataFrame:
+    """Sums and means that another sum, even of 0, would change: of all digits that a decimal has, and of infinities."""
+    parsed = rows.select(F.from_json(F.col("value").cast("string"), "v string, p decimal(28,18)").alias("one"))
+    values = parsed.select(F.col("one.v").cast("double").alias("v"), "one.p")
+    return values.groupBy(F.isnull("v").alias("key")).agg(
+        F.sum("v").alias("sum"), F.avg("v").alias("mean"), F.sum("p").alias("price"), F.avg("p").alias("price_mean")
+    )
+
+
+def test_where_all_records_were_taken_nothing_is_added(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """Neither to the values nor to their bounds."""
+    options, tiny = {"kafka.bootstrap.servers": kafka, "subscribe": "shed-exact"}, "0.000000000000000001"
+    records = [b'{"v": "Infinity", "p": 1%s}' % tiny[1:].encode(), b'{"v": "2", "p": %s}' % tiny.encode(), b"{}"]
+    produce_all(spark, kafka, "shed-exact", records)
+    (rows,), _ = run(exactly(stream(spark, kafka, "shed-exact")), tmp_path)
+    truth = exactly(spark.read.format("kafka").options(**options).load()).collect()
+    names = ("sum", "mean", "price", "price_mean")
+    assert {tuple(row[name] for name in ("key", *names)) for row in rows} == {tuple(row) for row in truth}
+    for row in rows:
+        known = {name: None if row[name] is None else float(row[name]) for name in names}
+        assert {name: tuple(row[f"{name}_95"]) for name in names} == {name: (known[name],) * 2 for name in names}
 
 
 def test_windows_that_overlap(spark: SparkSession, kafka: str, tmp_path: Path, topic: str) -> None:

@@ -79,15 +79,19 @@ record Estimate(AggregateExpression call, int number, String type) {
     return all;
   }
 
-  /** The estimate, in the type of the job's own column. */
+  /** The estimate, in the type of the job's own column; where all records were taken, that column as it is. */
   String value() {
+    return "IF(" + isExact() + ", " + name("s") + ", CAST(" + estimated() + " AS " + type + "))";
+  }
+
+  private String estimated() {
     if (isMean()) {
-      return "IF(" + isExact() + ", " + name("s") + ", CAST(" + estimate() + " AS " + type + "))";
+      return estimate();
     }
     String rest = "coalesce(" + name(isCount() ? "rest" : "xrest") + ", 0D)";
     boolean isWhole = call.dataType().equals(DataTypes.LongType);
     String added = isWhole ? "CAST(round(" + rest + ") AS BIGINT)" : "CAST(" + rest + " AS " + type + ")";
-    return "CAST(" + name("s") + " + " + added + " AS " + type + ")";
+    return name("s") + " + " + added;
   }
 
   /**
@@ -100,9 +104,10 @@ record Estimate(AggregateExpression call, int number, String type) {
     String squared = 2 * MIDDLE + "D * greatest(" + variance() + ", 0D) + " + middle + " * " + middle;
     String off = "sqrt(" + squared + ")";
     String from = estimate() + " + " + middle;
+    String exact = "CAST(" + name("s") + " AS DOUBLE)";
     String estimated = bounds(from + " - " + off, from + " + " + off);
     String told = " WHEN " + name("n") + " >= " + LEAST_RECORDS + " THEN " + estimated;
-    return "CASE WHEN " + isExact() + " THEN " + bounds(estimate(), estimate()) + told + " END";
+    return "CASE WHEN " + isExact() + " THEN " + bounds(exact, exact) + told + " END";
   }
 
   private static String bounds(String low, String high) {
