@@ -193,6 +193,39 @@ def test_partitions_without_news(spark: SparkSession, kafka: str, tmp_path: Path
     assert offsets(tmp_path / "ours")[-1] == offsets(tmp_path / "plain")[-1]
 
 
+@pytest.mark.parametrize("then", ["fresh-first", "ordered"])
+def test_a_topic_that_grows_while_there_is_debt(spark: SparkSession, kafka: str, tmp_path: Path, then: str) -> None:
+    """The connector plans no micro-batch that pays without the partition that is new."""
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    topic = f"fresh-grown-{then}"
+    create(kafka, topic, partitions=2)
+    rows = by_key(events(source(spark, kafka, topic)))
+    ours = Given()
+    produce(spark, kafka, topic, records(0, 4 * MOST))
+    with settings(spark, mode="require", backlog="fresh-first"):
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("update")
+        sink = writer.foreachBatch(lambda batch, _: ours.batches.append(batch.collect()))
+        query = sink.trigger(processingTime="1 hour").start()
+        deadline = time.monotonic() + 60
+        while query.lastProgress is None:  # then its first micro-batch is committed
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        query.stop()
+    client = AdminClient({"bootstrap.servers": kafka})
+    client.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    more = [(bytearray(record), 2) for record in records(4 * MOST, 50)]
+    frame = spark.createDataFrame(more, "value binary, partition int").coalesce(1)
+    frame.write.format("kafka").option("kafka.bootstrap.servers", kafka).option("topic", topic).save()
+    run(rows, tmp_path / "ours", "update", ours, mode="require", backlog=then)
+    options = {"kafka.bootstrap.servers": kafka, "subscribe": topic}
+    expected = by_key(events(spark.read.format("kafka").options(**options).load())).collect()
+    assert ours.last == {(row["window"]["start"], row["key"]): row[1:5] for row in expected}
+    debts = [(one["rows"], one["debt"]) for one in ours.progress if one["rows"]]
+    assert debts == [(50, 3 * MOST), (MOST, 2 * MOST), (MOST, MOST), (MOST, 0)]
+    assert offsets(tmp_path / "ours")[-1] == {topic: {"0": 2 * MOST, "1": 2 * MOST, "2": 50}}
+
+
 def test_topics_that_are_not_there_yet(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
     """No data, as in order."""
     options = {"kafka.bootstrap.servers": kafka, "subscribePattern": "fresh-later-.*", "startingOffsets": "earliest"}

@@ -8,6 +8,7 @@ import java.util.Comparator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -99,6 +100,18 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
     List<Range> all = new ArrayList<>(debt);
     all.add(arrived.before(rest));
     return new Backlog(newest, all, List.of(), (debt.isEmpty() ? 0 : read) + rest.records(), 1);
+  }
+
+  /** Whether the topics have other partitions than these. */
+  boolean differsInPartitions(Offsets newest) {
+    return !head.byPartition().keySet().equals(newest.byPartition().keySet());
+  }
+
+  /** Of partitions that are new all records up to this head, and of the others none; those that are gone are not in it. */
+  Backlog joined(Offsets newest) {
+    SortedMap<Partition, Long> offsets = new TreeMap<>(newest.byPartition());
+    offsets.replaceAll((partition, end) -> Objects.requireNonNullElse(head.of(partition), end));
+    return new Backlog(new Offsets(offsets), debt, List.of(), read, 1);
   }
 
   /** What has arrived behind the head, in partitions that were there before. */

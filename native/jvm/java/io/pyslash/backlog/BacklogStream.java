@@ -94,6 +94,9 @@ public final class BacklogStream
     }
     long most = Math.min(pace.most(), mostRows(limit));
     boolean pays = !at.debt().isEmpty() && (paysNext || rules.order() != Order.FRESH_FIRST || newest.equals(at.head()));
+    if (pays && at.differsInPartitions(newest)) { // with Trigger.AvailableNow the connector wants all in each micro-batch
+      return at.joined(newest);
+    }
     paysNext = !pays;
     return pays ? at.paid(most) : at.fresh(newest, most, now);
   }
