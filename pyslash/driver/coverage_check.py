@@ -26,10 +26,9 @@ from pyslash.spark.writer import WriterSettings
 from pyslash.state.files.checkpoint_files import files_of_spark
 from pyslash.state.files.directory import numbers
 from pyslash.state.files.hadoop_files import HadoopFiles
-from pyslash.state.manifest import MANIFESTS
+from pyslash.state.manifest import FILES_SKIPPED, MANIFESTS
 from pyslash.units import Epoch
 
-_FILES_SKIPPED = "slash/files-skipped"  # which `BacklogFiles.java` makes
 _ENCRYPTED_NETWORK = (
     "spark.network.crypto.enabled",
     "spark.authenticate.enableSaslEncryption",
@@ -206,7 +205,7 @@ class Checkpoint:
     @property
     def has_skipped_files(self) -> bool:
         """Whether its source of files has ever read newer ones before others."""
-        return self._files.exists(_FILES_SKIPPED)
+        return self._files.exists(FILES_SKIPPED)
 
     @property
     def newest_files(self) -> int:

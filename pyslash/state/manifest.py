@@ -37,6 +37,7 @@ _SEED = FORMAT  # where its checksum begins: a damaged number must not make anot
 MANIFESTS = "slash/manifests"  # the folder in the checkpoint
 RUNS = "slash/runs"
 BLOCKS = "slash/blocks"
+FILES_SKIPPED = "slash/files-skipped"  # which `BacklogFiles.java` makes
 # Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
 OPERATOR = "slash/operator-{}"
 # As many as Spark keeps of its own logs by default (spark.sql.streaming.minBatchesToRetain).

@@ -4,6 +4,7 @@
       metadata, offsets, commits, sources, state    of Spark's own logs, what it takes to continue behind the batch
       slash/manifests/N, slash/blocks, operator-n   one manifest an operator, and the block files that it names
       slash/backfills/NAME                          that the state has taken them, without their blocks
+      slash/files-skipped                           that the sources' log may have newer files before older ones
       savepoint.json                                is written last: a folder without it is no savepoint
 
 Block files are never changed, so they are shared by hard links where both are on one local file system. What the query
@@ -21,7 +22,7 @@ from uuid import uuid4
 
 from pyslash.errors import CheckpointError, InvalidInputError, StateLostError
 from pyslash.state.files.directory import numbers
-from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, RUNS, Manifest
+from pyslash.state.manifest import BLOCKS, FILES_SKIPPED, MANIFESTS, OPERATOR, RUNS, Manifest
 from pyslash.state.tree import Tree
 from pyslash.units import NO_EPOCH, Epoch, Run
 
@@ -269,6 +270,8 @@ def _logs(source: Tree, epoch: Epoch) -> Iterator[str]:
         if source.has(f"{log}/{epoch - 1}"):
             yield f"{log}/{epoch - 1}"
     yield from _sources(source, source.read(f"offsets/{epoch}").decode().splitlines()[2:])
+    if source.has(FILES_SKIPPED):  # looked for behind the sources: it is there before an entry that skips files is
+        yield FILES_SKIPPED
     yield from (path for path in source.below("state") if _tells_of_operator(path, epoch))
 
 

@@ -26,7 +26,9 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.errors import InvalidInputError
 from pyslash.migrate.export import export
+from pyslash.spark.session import changed
 from pyslash.state.manifest import Manifest, ManifestLog
+from pyslash.state.savepoint import fork, save
 from tests.support.fresh_first import (
     SCHEMA,
     START,
@@ -217,6 +219,23 @@ def test_the_micro_batch_that_pays_the_last_debt_comes_again_in_order(
     run(rows, tmp_path / "plain", "append", plain, mode="off")
     assert ours.last == plain.last
     assert ours.watermarks[-1] == plain.watermarks[-1]
+
+
+def test_a_fork_knows_of_files_that_a_micro_batch_under_way_has_skipped(spark: SparkSession, tmp_path: Path) -> None:
+    """Its log has that one's files where Spark has compacted the log by them."""
+    fill(tmp_path / "files", count=1)
+    rows = by_key(source(spark, tmp_path / "files"))
+    plain, forked = Given(), Given()
+    with changed(spark, {"spark.sql.streaming.fileSource.log.compactInterval": "1"}):
+        run(rows, tmp_path / "ours", "append", forked, mode="require")
+        fill(tmp_path / "files", first=1)
+        run_until(forked.progress[-1]["epoch"] + 1, rows, tmp_path / "ours", Given())
+        save(str(tmp_path / "ours"), "now")
+        fork(str(tmp_path / "ours"), "now", str(tmp_path / "fork"))
+        run(rows, tmp_path / "fork", "append", forked, mode="require")
+    run(rows, tmp_path / "plain", "append", plain, mode="off")
+    assert forked.last == plain.last
+    assert sum(len(batch) for batch in forked.batches) == len(forked.last)
 
 
 def choose(checkpoint: Path, number: int, path: Path) -> None:
