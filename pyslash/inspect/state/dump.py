@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyslash._native import Head, Merger, Plan, SessionMerger
 from pyslash.errors import InvalidInputError
 from pyslash.inspect.state import join_rows
+from pyslash.inspect.state.unsafe_rows import numbered
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.emission import EVERY_END_US
 from pyslash.plan.window import TimeWindow, windows_between
@@ -47,8 +48,9 @@ def rows(
     if manifest.identity.session and window is not None:
         raise InvalidInputError("sessions start at any time: --window names a fixed window by its start")
     start = None if window is None else _checked(manifest.identity.window, microseconds(window), manifest)
+    names = schema(manifest, side).names
     for batch in merged(manifest, blocks, ALL_PREFIXES, start, side):
-        yield _of_key(batch, key, manifest.identity)
+        yield _of_key(batch.rename_columns(names), key, manifest.identity)
 
 
 def merged(
@@ -58,7 +60,8 @@ def merged(
     start: int | None = None,
     side: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The groups of the open windows, or of the one that starts then, with the keys of a range of hash prefixes.
+    """The groups of the open windows, or of the one that starts then, with the keys of a range of hash prefixes. Their
+    columns are `fields`.
 
     Of a join: as large a share of the rows that it keeps of one side.
     """
@@ -88,11 +91,26 @@ def schema(manifest: Manifest, side: str | None = None) -> pa.Schema:
     Raises:
         InvalidInputError: the state is not groups, or the wanted side is none.
     """
+    return told_apart(fields(manifest, side))
+
+
+def fields(manifest: Manifest, side: str | None = None) -> list[pa.Field]:
+    """The columns of what is `merged`: keys and aggregates are called as in the query, where names need not differ.
+
+    Raises:
+        InvalidInputError: as `schema`.
+    """
     _check_side(manifest, side)
     if manifest.identity.join:
-        return join_rows.schema(manifest, side)
-    fields = pa.schema(Plan(manifest.plan).schema)
-    return pa.schema([field.with_name(name) for field, name in zip(fields, columns(manifest.identity), strict=True)])
+        return [*join_rows.schema(manifest, side)]
+    names, found = columns(manifest.identity), pa.schema(Plan(manifest.plan).schema)
+    return [field.with_name(name) for field, name in zip(found, names, strict=True)]
+
+
+def told_apart(columns: Sequence[pa.Field]) -> pa.Schema:
+    """Of these columns, each under a name of its own."""
+    names = numbered([field.name for field in columns])
+    return pa.schema([field.with_name(name) for field, name in zip(columns, names, strict=True)])
 
 
 def columns(plan: PlanIdentity) -> list[str]:

@@ -125,6 +125,7 @@ class StateReader(DataSourceReader):  # type: ignore[misc]
         self._location = state.location
         self._manifest = manifest.encode()
         self._side = side
+        self._places = _places(manifest)
         self._names = _schema(manifest, side).names
         self._parts = parts
         self._equal: dict[str, Any] = {}  # values that keys have to have
@@ -139,12 +140,14 @@ class StateReader(DataSourceReader):  # type: ignore[misc]
         assert isinstance(partition, Prefixes)
         manifest = Manifest.decode(self._manifest, self._location)
         blocks = StoredState.at(self._location).opened(manifest)
-        for batch in dump.merged(manifest, blocks, (partition.first, partition.end), side=self._side):
+        for merged in dump.merged(manifest, blocks, (partition.first, partition.end), side=self._side):
+            named = dump.told_apart([*merged.schema][self._places])
+            batch = pa.record_batch(merged.columns[self._places], named)
             for name, value in self._equal.items():
                 column = batch.column(name)
                 batch = batch.filter(pc.equal(column, pa.scalar(value, column.type)))
             if batch.num_rows:
-                yield batch.select(self._names)
+                yield batch
 
 
 class FilteredReader(StateReader):
@@ -154,7 +157,9 @@ class FilteredReader(StateReader):
         """Takes comparisons of a key with a value that is equal to the same values in Arrow; gives back the others."""
         from pyspark.sql.datasource import EqualTo
 
-        keys = {key.sql for key in Manifest.decode(self._manifest, self._location).identity.keys}
+        plan = Manifest.decode(self._manifest, self._location).identity
+        first = 0 if self._places.start else len(_TIMES)
+        keys = {key.sql for key in plan.keys} if plan.join else {*self._names[first : first + len(plan.keys)]}
         for one in filters:
             is_ours = isinstance(one, EqualTo) and len(one.attribute) == 1 and one.attribute[0] in keys
             if is_ours and type(one.value) in (str, int, bool) and one.attribute[0] not in self._equal:
@@ -179,10 +184,15 @@ def _schema(manifest: Manifest, side: str | None) -> pa.Schema:
         raise InvalidInputError(
             f"the state of {', '.join(held)} is buffers of Spark's own code, which can be read by the query alone"
         )
-    fields = [*dump.schema(manifest, side)]
+    return dump.told_apart(dump.fields(manifest, side)[_places(manifest)])
+
+
+def _places(manifest: Manifest) -> slice:
+    """Which of the columns that are merged a row has."""
+    plan = manifest.identity
     if plan.join:
-        return pa.schema(fields)
+        return slice(None)
     if plan.operator.startswith("deduplication"):
-        return pa.schema(fields[len(_TIMES) : len(_TIMES) + len(plan.keys)])
+        return slice(len(_TIMES), len(_TIMES) + len(plan.keys))
     has_window = bool(plan.session) or not (plan.window.is_all_time or plan.spec.moments)
-    return pa.schema(fields if has_window else fields[len(_TIMES) :])
+    return slice(None if has_window else len(_TIMES), None)

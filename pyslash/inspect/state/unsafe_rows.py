@@ -7,7 +7,7 @@ elements; a map the size of an array of its keys, that array, and one of its val
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -64,13 +64,23 @@ def arrow_schema(schema: types.StructType) -> pa.Schema:
     Raises:
         InvalidInputError: as `arrow_type`.
     """
-    names: list[str] = []
-    for field in schema.fields:
-        others = (f"{field.name}_{number}" for number in range(2, len(schema.fields) + 2))
-        names.append(next(name for name in (field.name, *others) if name not in names))
+    names = numbered(schema.names)
     return pa.schema(
         [(name, arrow_type(field.dataType, name)) for name, field in zip(names, schema.fields, strict=True)]
     )
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """The names, each that has been there before with a number behind it.
+
+    >>> numbered(["id", "at", "id", "id"])
+    ['id', 'at', 'id_2', 'id_3']
+    """
+    found: list[str] = []
+    for name in names:
+        others = (f"{name}_{number}" for number in range(2, len(names) + 2))
+        found.append(next(one for one in (name, *others) if one not in found))
+    return found
 
 
 def arrow_type(kind: types.DataType, column: str) -> pa.DataType:

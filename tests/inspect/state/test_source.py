@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, datasource
@@ -11,13 +12,14 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash.errors import SlashError
+from pyslash.inspect.state import dump
 from pyslash.inspect.state.source import FilteredReader, FilteredStateSource, StateReader, StateSource
 from pyslash.spark.session import changed
 from pyslash.state.manifest import BLOCKS
 from pyslash.state.savepoint import save
 from pyslash.state.stored import StoredState
 from tests.support.attempt import BATCHES, attempt, make_stream, settings
-from tests.support.stream import Stream
+from tests.support.stream import Stream, seconds
 
 AGGREGATES = ["sum(v) AS total", "avg(v) AS mean", "max(ts) AS last", "stddev(v) AS spread", "count(*) AS n"]
 NAMES = ["total", "mean", "last", "spread", "n"]
@@ -128,6 +130,33 @@ def test_keys_of_a_deduplication(stream: Stream, tmp_path: Path) -> None:
     emitted = attempt(stream.read().dropDuplicates(["k"]).select("k"), tmp_path)
     assert emitted.ran_on_pyslash
     assert in_words(state(stream.spark, tmp_path)) == sorted(row for _, batch in emitted.batches for row in batch)
+
+
+def test_columns_of_one_name_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
+    """The bounds of windows have names that keys may have, too; a query without windows has no such bounds."""
+    pyslash.register_state(spark)
+    schema = pa.schema([("ts", pa.timestamp("us", "UTC")), ("window_start", pa.string()), ("count(*)", pa.int64())])
+    made = Stream(spark, tmp_path, schema, 10)
+    made.add(pa.table([[seconds(1), seconds(2), seconds(3)], ["a", "b", "b"], [5, 5, 6]], schema=schema))
+    keys = made.read().groupBy("window_start", "count(*)").count()
+    (_, emitted), *_ = attempt(keys, tmp_path / "keys", output="complete").batches
+    found = state(spark, tmp_path / "keys")
+    assert found.columns == ["window_start", "`count(*)`", "count(*)"]
+    assert in_words(found.toDF("window_start", "count(*)", "count")) == emitted
+    window = F.window("ts", "10 seconds")
+    attempt(made.read().groupBy(window, "window_start").count(), tmp_path / "windows", output="complete")
+    found = state(spark, tmp_path / "windows")
+    assert found.columns == ["window_start", "window_end", "window_start_2", "count(*)"]
+    rows = sorted(found.drop("window_start", "window_end").collect())
+    assert rows == [("a", 1), ("b", 2)]
+    dumped = pa.Table.from_batches(dump.rows(StoredState.at(str(tmp_path / "windows")), None, None, ["b"]))
+    assert dumped.column("window_start_2").to_pylist() == ["b"]
+    source = FilteredStateSource({"path": str(tmp_path / "windows")})
+    reader = source.reader(source.schema())
+    if hasattr(datasource, "EqualTo"):
+        assert list(reader.pushFilters([datasource.EqualTo(("window_start_2",), "b")])) == []
+        (batch,) = [batch for part in reader.partitions() for batch in reader.read(part)]
+        assert batch.column("count(*)").to_pylist() == [2]
 
 
 @pytest.mark.skipif(not hasattr(datasource, "EqualTo"), reason="Spark 4.0 pushes no filters to Python data sources")
