@@ -67,7 +67,8 @@ def backfill(
         What the query will take.
 
     Raises:
-        InvalidInputError: the name is none, `late` is none of both, or groups come too late and are not to be dropped.
+        InvalidInputError: the name is none, `late` is none of both, groups come too late and are not to be dropped, or
+            there is nothing to read.
         PlanMismatchError: it is not the job of the query.
         UnsupportedQueryError: pyslash does not run it, or an operator of it takes no backfill: the message says why.
         CheckpointError: the checkpoint has no state of pyslash, or cannot be read or written.
@@ -147,7 +148,11 @@ def _check_takes(operators: Sequence[OperatorPlan]) -> None:
 
 
 def _read(df: DataFrame, mode: OutputMode, location: str) -> None:
-    """Turn all that there is into groups: as one micro-batch, in which no row is late and no window closes."""
+    """Turn all that there is into groups: as one micro-batch, in which no row is late and no window closes.
+
+    Raises:
+        InvalidInputError: there is nothing.
+    """
     writer = df.writeStream.outputMode(mode).option("checkpointLocation", location)
     query = writer.trigger(once=True).foreachBatch(lambda rows, epoch: None).start()
     try:
@@ -156,6 +161,11 @@ def _read(df: DataFrame, mode: OutputMode, location: str) -> None:
         # Its files have all: the arenas are the query's that takes them.
         if (runner := runner_of(query)) is not None:
             runner.end(resumable=False)
+    if not StoredState.at(location).manifests.names():
+        raise InvalidInputError(
+            "the history gives no micro-batch: nothing is there that its source would read. Name files that are there; "
+            "a topic of Kafka is read from its startingOffsets, which are `latest` unless the job sets them"
+        )
 
 
 def _final_by(

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import pyslash
 from pyslash import cli
 from pyslash.errors import InvalidInputError, PlanMismatchError
 from pyslash.spark.session import changed
@@ -255,6 +256,17 @@ def test_a_query_that_has_changed_since_refuses_it_and_goes_on(spark: SparkSessi
     assert after.error is None
     assert not any("'old'" in row for row in rows_of([after]))
     assert "the query has changed" in str(Backfills(str(case.checkpoint)).refusal("history"))
+
+
+def test_a_history_without_a_row_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    case = Case(spark, tmp_path, windows)
+    case.run()
+    (tmp_path / "empty").mkdir()
+    nothing = spark.readStream.schema(case.live.read().schema).parquet(str(tmp_path / "empty"))
+    rows = windows(nothing.withWatermark("ts", "10 seconds"))
+    with settings(spark, {}), pytest.raises(InvalidInputError, match="the history gives no micro-batch"):
+        pyslash.backfill(rows, str(case.checkpoint), "none")
+    assert list((case.checkpoint / "slash").glob("backfills/*")) == []
 
 
 def test_the_examples_count_an_archive_and_tell_the_top_users(spark: SparkSession, tmp_path: Path) -> None:
