@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 import pyslash
 from eval.pipelines.topic import create
 from examples import shed_clicks
+from pyslash.cli import main
+from pyslash.inspect.state.diff_plan import REFUSED, SAME
 from tests.pipelines.test_kafka import produce as produce_all
 from tests.support.fresh_first import SinkError, offsets, settings
 
@@ -186,6 +188,23 @@ def test_where_all_records_were_taken_nothing_is_added(spark: SparkSession, kafk
     for row in rows:
         known = {name: None if row[name] is None else float(row[name]) for name in names}
         assert {name: tuple(row[f"{name}_95"]) for name in names} == {name: (known[name],) * 2 for name in names}
+
+
+def test_the_job_is_compared_with_its_state_as_it_starts(
+    spark: SparkSession, kafka: str, tmp_path: Path, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Estimates and all."""
+    run(by_key(stream(spark, kafka, topic)), tmp_path / "c")
+    job = tmp_path / "job.py"
+    job.write_text(
+        "from pyspark.sql import SparkSession\n"
+        "from tests.pipelines.test_shedding import by_key, stream\n"
+        f"rows = by_key(stream(SparkSession.builder.getOrCreate(), {kafka!r}, {topic!r}))\n"
+        "rows.writeStream.format('noop').start(outputMode='update')\n"
+    )
+    with settings(spark, shed="bounded"):
+        assert main(["state", "diff-plan", str(tmp_path / "c"), str(job)]) == SAME, capsys.readouterr().out
+    assert main(["state", "diff-plan", str(tmp_path / "c"), str(job)]) == REFUSED
 
 
 def test_windows_that_overlap(spark: SparkSession, kafka: str, tmp_path: Path, topic: str) -> None:
