@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <time.h>
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "pyslash/hash.h"
@@ -25,17 +27,21 @@ TEST(KeyTable, ChosenKeysAreAsFastAsOthers) {
       Plan::parse("pyslash-plan 1\nwindow 10000000 10000000 0\ncolumn int64 0\nkey 1\naggregate count - 0\n");
   const KeyCodec codec(plan);
   for (const int shift : {0, 16, 32, 44}) {
-    GroupKeys keys(codec);
-    KeyTable table;
     EncodedKeys chosen;
     for (uint64_t i = 0; i < count; ++i) chosen.hashes.push_back(i << shift);
     std::vector<uint32_t> groups(count);
-    const double begin = seconds_of_this_thread();
-    table.find_or_insert(chosen, count, keys, groups.data());
-    EXPECT_LT(seconds_of_this_thread() - begin, 1) << "hashes that differ from bit " << shift << " on";
-    for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(groups[i], i);
-    table.find(chosen, count, keys, groups.data());
-    for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(groups[i], i);
+    double least = std::numeric_limits<double>::infinity();
+    for (int round = 0; round < 3; ++round) {  // a virtual machine that pauses counts as this thread's
+      GroupKeys keys(codec);
+      KeyTable table;
+      const double begin = seconds_of_this_thread();
+      table.find_or_insert(chosen, count, keys, groups.data());
+      least = std::min(least, seconds_of_this_thread() - begin);
+      for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(groups[i], i);
+      table.find(chosen, count, keys, groups.data());
+      for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(groups[i], i);
+    }
+    EXPECT_LT(least, 1) << "hashes that differ from bit " << shift << " on";
   }
 }
 
