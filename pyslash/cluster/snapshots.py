@@ -38,7 +38,6 @@ class Snapshots:
         self._run = run
         self._timeout = timeout_seconds
         self._rate = bytes_per_second
-        self._failed: set[str] = set()
         self._unfolded: set[str] = set()
         self._is_over = False
 
@@ -82,8 +81,7 @@ class Snapshots:
     def _due(self) -> list[str]:
         if self._is_over:
             return []
-        held = {*self._group.names} - self._failed
-        return [holder for holder in self._durable.want_snapshots() if holder in held]
+        return [holder for holder in self._durable.want_snapshots() if holder in self._group.names]
 
     def _folds_due(self) -> dict[str, list[BlockFile]]:
         if self._is_over:
@@ -121,7 +119,7 @@ class Snapshots:
                 written = client.snapshot(request, self._timeout + most / self._rate)
         except SlashError as error:
             # In the end an epoch writes it, and fails if it cannot.
-            self._failed.add(holder)
+            self._durable.refused.add(holder)
             self.warn(error)
             return
         epoch = Epoch(written.pop("epoch"))

@@ -25,6 +25,8 @@ from pyslash.spark.update_spec import AgentSpec
 from pyslash.state.version import StateVersion
 from pyslash.units import ALL_PANES, Epoch
 
+HOMES, HOME_GROUPS = "homes", "groups"
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -78,13 +80,17 @@ class ColumnMerge:
         self._counted: dict[str, int] = {}
 
     def new_counts(self) -> dict[str, int]:
-        """What tasks have done since the last call: bytes read, by transport; `MERGED_ROWS`; `MERGE_NS`; `ABOVE_NS`."""
+        """What tasks have done since the last call: bytes read, by transport; `MERGED_ROWS`; `MERGE_NS`; `ABOVE_NS`;
+        `HOMES` that they have opened, `HOME_GROUPS` in these.
+        """
         told = json.loads(self._counts.soFar())
         now = {
             **told["bytes_read"],
             MERGED_ROWS: told["rows"],
             MERGE_NS: told["merge_ns"],
             ABOVE_NS: told["above_ns"],
+            HOMES: told["homes"],
+            HOME_GROUPS: told["groups"],
         }
         new = {name: count - self._counted.get(name, 0) for name, count in now.items()}
         self._counted = now

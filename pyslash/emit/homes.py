@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyslash import memory
 from pyslash.cluster.find_agents import executors
 from pyslash.conf import Conf
-from pyslash.emit.column_merge import ColumnMerge
+from pyslash.emit.column_merge import HOME_GROUPS, HOMES, ColumnMerge
 from pyslash.emit.merge import HomeUpdate
 from pyslash.epoch_progress import ABOVE_NS, MERGE_NS
 from pyslash.state.version import Size
@@ -49,6 +49,7 @@ class Homes:
         self._what = what
         self._conf = conf
         self._columns = columns
+        self._groups = 0  # that they hold at most; 0: nobody has told
         self._has_told_room = False  # that there is not enough
         self._task_ns: deque[float] = deque(maxlen=_EPOCHS_OF_LONG_TASKS)  # of a task, in the last epochs that had any
 
@@ -93,9 +94,19 @@ class Homes:
         by_memory = -(-needed // max(1, min(self._conf.home_bytes // 2, _LARGE_HOME)))
         return max(1, min(cores, max(by_work, by_memory)))
 
+    def groups_with(self, changed: int) -> int:
+        """How many groups they hold at most with so many that an epoch has changed; 0 if that is not known."""
+        if self._groups:
+            self._groups += changed
+        return self._groups
+
     def new_counts(self) -> dict[str, int]:
-        """What tasks have done since the last call, as `ColumnMerge.new_counts`."""
+        """What tasks have done since the last call, as `ColumnMerge.new_counts`, but for what they say of homes."""
         counts = self._columns.new_counts()
+        opened, groups = counts.pop(HOMES), counts.pop(HOME_GROUPS)
+        # A sink may read all rows more than once, or some of them.
+        if self.ranges and opened and opened % self.ranges == 0:
+            self._groups = groups * self.ranges // opened
         if self.ranges and (took := counts[MERGE_NS] + counts[ABOVE_NS]):
             self._task_ns.append(took / self.ranges)
         return counts
@@ -110,7 +121,7 @@ class Homes:
             logger.warning(
                 "executors still keep %s that the query no longer needs: %s", self._what, error.java_exception
             )
-        self.ranges = 0
+        self.ranges = self._groups = 0
 
 
 def bytes_of(size: Size) -> int:

@@ -101,7 +101,7 @@ class Merging:
             return self._by_driver(session, request)
         if emission.keeps_groups:
             changed = self._changed_bytes(version, kept.epoch, produced)
-            opened = self._homes.open(session, kept, self._kept_bytes(version), changed)
+            opened = self._homes.open(session, kept, self._kept_bytes(version, kept.epoch), changed)
             if opened is not None:
                 return self._by_homes(session, request, version, kept, opened)
         segments = max((block.head.prefix_ranges for block in holding), default=1)
@@ -142,9 +142,14 @@ class Merging:
         blocks = version.of_epoch(kept.epoch) if changes_only else version.within(*panes)
         return replace(request, panes=panes, blocks=heads_of(blocks))
 
-    def _kept_bytes(self, version: StateVersion) -> int:
+    def _kept_bytes(self, version: StateVersion, epoch: Epoch) -> int:
         """Bytes that executors need to keep all groups."""
-        needed = self._emission.window.overlap * bytes_of(version.size)
+        overlap = self._emission.window.overlap
+        needed, counted = overlap * bytes_of(version.size), overlap * version.size.groups
+        # In blocks a group counts as often as it has been changed; homes have each once, and say how many.
+        changed = sum(groups for block in version.of_epoch(epoch) for _, groups, _ in block.panes)
+        if held := self._homes.groups_with(overlap * changed):
+            needed = needed * min(held, counted) // max(counted, 1)
         if self._emission.new_only:
             return needed // 2  # of groups that have been emitted only the keys are kept
         return needed

@@ -23,7 +23,7 @@ MOST_FILES = 8
 # who reads the state, or restores it, opens few.
 MOST_SMALL = 16
 _FOLDED_BYTES = 256 << 20
-# Snapshots are written beside epochs. Where they do not come, an epoch writes one itself, once there are so many times
+# Snapshots are written beside epochs. Of an agent that could not, an epoch has it written, once there are so many times
 # as many files.
 _AT_LAST = 8
 # Files that were replaced stay for so many seconds: a read of the state of a query that runs has a manifest first, and
@@ -63,6 +63,7 @@ class DurableState:
         self._ready: dict[str, Replacement] = {}
         self._offered: dict[str, Replacement] = {}
         self.under_way = ""  # the agent that writes a file beside epochs
+        self.refused: set[str] = set()  # agents that could not write a snapshot beside epochs
         self._rewritten: Counter[str] = Counter()  # by holder, snapshots that epochs have written
         self._rewriting: set[str] = set()  # holders of which the epoch under way has
         self.first_live_pane = self._offered_pane = BEFORE_ALL_PANES  # of the last epoch that was logged; under way
@@ -72,11 +73,11 @@ class DurableState:
 
     def want_snapshots(self) -> list[str]:
         """Agents of which a file should hold all of their state."""
-        return self._with_files(MOST_FILES)
+        return [holder for holder in self._with_files(MOST_FILES) if holder not in self.refused]
 
     def need_snapshots(self) -> list[str]:
-        """Agents whose next file has to, as no snapshot comes."""
-        return self._with_files(_AT_LAST * MOST_FILES)
+        """Agents whose next file has to, as no snapshot comes. Where one is merely late, no epoch waits for it."""
+        return [holder for holder in self._with_files(_AT_LAST * MOST_FILES) if holder in self.refused]
 
     def _with_files(self, number: int) -> list[str]:
         """Agents that have so many, with enough in them that no snapshot has, and nothing on its way."""

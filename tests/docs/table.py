@@ -86,7 +86,8 @@ COMMANDS: dict[str, How] = {
     "python -m eval model --fit build/scale-fold.json": How.PARSE,
     "python -m eval scale": How.PARSE,
     "python -m eval scale-queries": How.PARSE,
-    'python -m eval scale-queries --executors 16 --rows 10000 --keys 1000000 --rounds 6 --stores pyslash "no state"': How.PARSE,
+    "python -m eval scale-queries --executors 16 --rows 10000 --keys 1000000 --rounds 6 "
+    '--stores pyslash "no state"': How.PARSE,
     "python -m eval scale --executors 2 4 8 16 32 --epochs 5 --out build/scale-fold.json": How.PARSE,
     "python -m eval scale --executors 8 16 --skew executor key --epochs 5": How.PARSE,
     "python -m eval scale --executors 2 4 8 16 32 --keys 1000 --blocks 1 --tasks 1 --epochs 5": How.PARSE,

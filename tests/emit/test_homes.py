@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pyslash.conf import Conf
+from pyslash.emit.column_merge import HOME_GROUPS, HOMES
 from pyslash.emit.homes import Homes, Opened
 from pyslash.emit.merge import HomeUpdate
 from pyslash.epoch_progress import ABOVE_NS, MERGE_NS
@@ -30,12 +31,19 @@ class Columns:
 
     forgotten = 0
     task_ns = 0
+    opened = 0  # homes, by them
+    groups = 0  # in these
 
     def forget(self) -> None:
         self.forgotten += 1
 
     def new_counts(self) -> dict[str, int]:
-        return {MERGE_NS: self.task_ns - self.task_ns // 3, ABOVE_NS: self.task_ns // 3}
+        return {
+            MERGE_NS: self.task_ns - self.task_ns // 3,
+            ABOVE_NS: self.task_ns // 3,
+            HOMES: self.opened,
+            HOME_GROUPS: self.groups,
+        }
 
 
 @pytest.fixture
@@ -98,6 +106,19 @@ def test_a_home_is_no_larger_than_an_executors_memory(query: Query) -> None:
     assert query.epoch(24 * KIB, 2 * GIB) is None
     assert query.columns.forgotten == 1
     assert query.epoch(24 * KIB, 512 * MIB) == Opened(16, follow=False)
+
+
+def test_groups_are_as_many_as_homes_say(query: Query) -> None:
+    query.epoch(24 * KIB, 2 * GIB)
+    assert query.homes.groups_with(10) == 0
+    query.columns.opened, query.columns.groups = 16, 3000  # its sink reads all rows twice
+    query.homes.new_counts()
+    assert query.homes.groups_with(10) == 1510
+    query.columns.opened, query.columns.groups = 3, 500  # some of them: all that was changed may be new
+    query.homes.new_counts()
+    assert query.homes.groups_with(20) == 1530
+    query.homes.forget()
+    assert query.homes.groups_with(10) == 0
 
 
 def test_all_cores_share_what_keeps_tasks_for_long(query: Query) -> None:

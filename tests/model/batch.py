@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pyslash.emit import merge
+from pyslash.emit.column_merge import HOME_GROUPS, HOMES
 from pyslash.emit.fetch import equal_cuts
 from pyslash.emit.merge import PREFIXES, MergeRequest
 from pyslash.epoch_progress import ABOVE_NS, MERGE_NS
@@ -74,7 +75,7 @@ class TaskMerge:
 
     def new_counts(self) -> dict[str, int]:
         """No time passes."""
-        return {MERGE_NS: 0, ABOVE_NS: 0}
+        return {MERGE_NS: 0, ABOVE_NS: 0, HOMES: 0, HOME_GROUPS: 0}
 
     def close(self) -> None:
         """Nobody asks."""

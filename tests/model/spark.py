@@ -42,6 +42,7 @@ from tests.model.world import Driver, Injected, Violation, World
 _SWEEPS = 0.1
 _STEPS = 0.3
 _SLOW = 0.5
+_REFUSES = 0.1  # chance that agents write no snapshot beside epochs from now on
 _NOTHING_NEW = 0.25
 _COPIES = 0.3
 _TIME = TimestampType()
@@ -539,6 +540,8 @@ def _files_that_take_time(world: World) -> list[tuple[Any, str, Any]]:
             done()
 
     def want_snapshots(state: DurableState) -> list[str]:
+        if world.chance.random() < _REFUSES:
+            state.refused.update(file.holder for file in state.files)
         return [holder for holder in snapshots(state) if (id(state), holder) not in pending]
 
     def want_folds(state: DurableState) -> dict[str, list[BlockFile]]:

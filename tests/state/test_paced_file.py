@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +45,21 @@ def test_bytes_are_written_when_they_are_due(clock: Clock) -> None:
     assert stream.getvalue() == data + b"more"
     assert paced.tell() == len(data) + 4
     assert clock.now == pytest.approx((len(data) + 4) / RATE)
+
+
+def test_the_disk_takes_bytes_as_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+
+    def advised(handle: int, begin: int, length: int, advice: int) -> None:
+        assert (begin, advice) == (0, os.POSIX_FADV_DONTNEED)
+        assert os.fstat(handle).st_size == length
+        sizes.append(length)
+
+    monkeypatch.setattr(os, "posix_fadvise", advised)
+    with (tmp_path / "file").open("wb") as stream:
+        PacedFile(WrittenFile(stream, is_local=True), 1 << 40).write(bytes(20 << 20))
+        PacedFile(WrittenFile(io.BytesIO()), 1 << 40).write(bytes(20 << 20))  # of a store that is elsewhere
+    assert sizes == [8 << 20, 16 << 20]
 
 
 def test_what_is_of_no_use_any_more_is_given_up_while_it_waits(clock: Clock) -> None:

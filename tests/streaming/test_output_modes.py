@@ -88,6 +88,15 @@ def test_executors_let_go_of_groups_that_outgrow_their_memory(
     assert caplog.text.count("raise spark.slash.home.size to keep them") == 1
 
 
+def test_executors_keep_groups_that_are_changed_in_each_epoch(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=30)
+    for at in range(8):
+        add(stream, range(100), at=1000 + at)
+    conf = {"merge.driverBytes": "0", "home.size": "64k"}  # room for the groups, not for each once an epoch
+    found = ran(stream.read(), stream.folder, QUERIES["keys"], "update", "require", **conf)
+    assert [epoch["merged_by"] for epoch in found.progress if epoch["windows"]] == ["2 homes"] * 8
+
+
 def test_executors_let_go_of_groups_each_time_that_they_outgrow_their_memory(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,7 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_openHome(JNIEnv* env, jclass
                                                              jbyteArray before, jbyteArray version, jlong epoch,
                                                              jlong evicted_us, jlong pane, jlong closing_us,
                                                              jboolean changed_only, jboolean keeps, jobject source,
-                                                             jlongArray bytes_read) {
+                                                             jlongArray told) {
   return guarded<jlong>(env, [&] {
     const Plan plan = Plan::parse(text_of(env, plan_text, "plan"));
     const HomeUpdate update{
@@ -58,7 +58,13 @@ JNIEXPORT jlong JNICALL Java_io_pyslash_core_Native_openHome(JNIEnv* env, jclass
     const auto guarded = keeps == JNI_TRUE
                              ? homes().of(text_of(env, query, "query"), lo, hi, plan, update.version, make)
                              : std::make_shared<Guarded<Home>>(make());
-    advance(env, *guarded, update, source, bytes_read);
+    advance(env, *guarded, update, source, told);
+    const jlong groups = [&] {
+      const std::lock_guard lock(guarded->mutex);
+      return static_cast<jlong>(guarded->home.groups());
+    }();
+    env->SetLongArrayRegion(told, 1, 1, &groups);
+    if (env->ExceptionCheck()) throw JavaExceptionPending{};
     return rows_of_homes().put(std::make_shared<HomeRows>(
         HomeRows{guarded, update.version, {.changed_only = changed_only == JNI_TRUE}, std::nullopt}));
   });

@@ -58,7 +58,7 @@ class Homes {
 };
 
 // Brings a home to a version, unless another task has, by the blocks of `source`, an io.pyslash.core.BlockSource; the
-// bytes read of them go into `bytes_read`, a long[1].
+// bytes read of them go into the first place of `bytes_read`, a long[].
 template <typename Home>
 void advance(JNIEnv* env, Guarded<Home>& guarded, const HomeUpdate& update, jobject source, jlongArray bytes_read) {
   jlong bytes = 0;

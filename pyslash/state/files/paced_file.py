@@ -9,6 +9,8 @@ from typing import Any
 from pyslash.state.files.directory import WrittenFile
 
 _PIECE_BYTES = 1 << 20
+# Bytes that are merely written wait in memory for the disk, to go there all at once at the end of the file.
+_PIECES_A_WRITEBACK = 8
 _NAP_SECONDS = 0.25
 
 
@@ -23,6 +25,7 @@ class PacedFile:
         self._rate = bytes_per_second
         self._check = check
         self._begun = time.monotonic()
+        self._pieces = 0
 
     def write(self, data: Any) -> int:
         """Pass it on in pieces, and return once the last one is due."""
@@ -30,6 +33,9 @@ class PacedFile:
         for at in range(0, len(view), _PIECE_BYTES):
             self._check()
             self._file.write(view[at : at + _PIECE_BYTES])
+            self._pieces += 1
+            if self._pieces % _PIECES_A_WRITEBACK == 0:
+                self._file.start_writeback()
             while (ahead := self._file.size / self._rate - (time.monotonic() - self._begun)) > 0:
                 time.sleep(min(ahead, _NAP_SECONDS))
                 self._check()

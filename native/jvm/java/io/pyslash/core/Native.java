@@ -86,8 +86,8 @@ public final class Native {
    * epoch to epoch. They are brought to {@code version}, the state after the epoch, from {@code before}, the one before
    * it, by the blocks of that epoch, or where they are as of another one by all blocks; windows that end by {@code
    * evictedMicros} are dropped first. Of sessions, those of {@code pane} are kept, and the reader gives those that end by
-   * {@code closingMicros}. {@code keeps}: they stay in this JVM for the next epoch. {@code bytesRead} is told what of the
-   * blocks was read.
+   * {@code closingMicros}. {@code keeps}: they stay in this JVM for the next epoch. {@code told} gets the bytes of blocks
+   * that were read, and how many groups there are.
    */
   public static native long openHome(
       byte[] planText,
@@ -103,7 +103,7 @@ public final class Native {
       boolean changedOnly,
       boolean keeps,
       BlockSource blocks,
-      long[] bytesRead);
+      long[] told);
 
   /** As {@link #nextRows}; fails if the groups are of another epoch by now. */
   public static native long[] nextHomeRows(long reader, long maxRows);

@@ -9,7 +9,7 @@ import java.util.function.Supplier;
 import org.apache.spark.SparkContext;
 import org.apache.spark.util.LongAccumulator;
 
-/** What merge tasks do: bytes of blocks that they read, by transport, rows that they give, and their time. */
+/** What merge tasks do: bytes of blocks that they read, by transport, rows that they give, their time, and homes. */
 public final class MergeCounts implements Serializable {
   private static final long serialVersionUID = 1L;
 
@@ -66,6 +66,8 @@ public final class MergeCounts implements Serializable {
   private final LongAccumulator rowsGiven;
   private final LongAccumulator nanosMerging;
   private final LongAccumulator nanosAbove;
+  private final LongAccumulator homesOpened;
+  private final LongAccumulator groupsInHomes;
 
   public MergeCounts(SparkContext spark) {
     for (String transport : new String[] {IN_PLACE, "tcp", "verbs"}) {
@@ -74,6 +76,8 @@ public final class MergeCounts implements Serializable {
     rowsGiven = spark.longAccumulator("rows merged by pyslash");
     nanosMerging = spark.longAccumulator("nanoseconds of pyslash's merges");
     nanosAbove = spark.longAccumulator("nanoseconds of what takes rows that pyslash has merged");
+    homesOpened = spark.longAccumulator("homes of pyslash's groups that tasks have opened");
+    groupsInHomes = spark.longAccumulator("groups in these homes");
   }
 
   void read(String transport, long bytes) {
@@ -84,13 +88,27 @@ public final class MergeCounts implements Serializable {
     rowsGiven.add(rows);
   }
 
-  /** What tasks have done: bytes by transport, rows, nanoseconds of merges and of what is above. */
-  record Totals(Map<String, Long> bytesRead, long rows, long mergeNs, long aboveNs) {}
+  /** A task reads a home of so many groups. */
+  void opened(long groups) {
+    homesOpened.add(1);
+    groupsInHomes.add(groups);
+  }
+
+  /** What tasks have done: bytes by transport, rows, nanoseconds of merges and of what is above, homes and their groups. */
+  record Totals(
+      Map<String, Long> bytesRead, long rows, long mergeNs, long aboveNs, long homes, long groups) {}
 
   /** {@link Totals} so far, in JSON. */
   public String soFar() {
     Map<String, Long> bytes = new LinkedHashMap<>();
     bytesRead.forEach((transport, count) -> bytes.put(transport, count.sum()));
-    return Json.of(new Totals(bytes, rowsGiven.sum(), nanosMerging.sum(), nanosAbove.sum()));
+    return Json.of(
+        new Totals(
+            bytes,
+            rowsGiven.sum(),
+            nanosMerging.sum(),
+            nanosAbove.sum(),
+            homesOpened.sum(),
+            groupsInHomes.sum()));
   }
 }

@@ -83,7 +83,7 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
     private final long reader;
 
     Home(MergeSpec order, MergedRows.Prefixes prefixes, boolean keeps, MergeCounts counts) {
-      long[] read = new long[1];
+      long[] told = new long[2]; // bytes of blocks, groups
       MergeSpec.Home home = order.home;
       try (GatheredBlocks blocks = new GatheredBlocks(order, prefixes)) {
         reader =
@@ -101,8 +101,9 @@ final class MergeReader implements PartitionReader<ColumnarBatch> {
                 order.changedIn >= 0,
                 keeps,
                 blocks,
-                read);
-        blocks.count(counts, Math.max(0, read[0] - blocks.brought()));
+                told);
+        blocks.count(counts, Math.max(0, told[0] - blocks.brought()));
+        counts.opened(told[1]);
       }
     }
 
