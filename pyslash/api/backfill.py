@@ -27,6 +27,7 @@ from pyslash.state.backfill import Backfill, Backfills
 from pyslash.state.files.block_file import ALL_PREFIXES
 from pyslash.state.manifest import Manifest
 from pyslash.state.stored import StoredState
+from pyslash.state.tree import Tree
 from pyslash.units import Micros
 
 logger = logging.getLogger("pyslash")
@@ -86,15 +87,19 @@ def backfill(
     enable(spark)
     with session.changed(spark, _SETTINGS):
         operators = _operators(df, mode, checkpoint)
-        backfills.forget_run(name)  # of an attempt that was killed
+        run = backfills.new_run(name)
         try:
-            _read(df, mode, backfills.run_location(name))
+            _read(df, mode, run)
             watermarks = [manifest.watermark_us for manifest in _newest(checkpoint)]
-            made = Backfill(name, late, _final_by(backfills.run_location(name), operators, watermarks))
+            made = Backfill(name, late, _final_by(run, operators, watermarks))
             _check_late(made, watermarks)
-            backfills.add(made)
+            backfills.add(made, run)
+        except Exception:
+            if backfills.has(name):  # by another call at the same time, which was faster
+                return backfills.read(name)
+            raise
         finally:
-            backfills.forget_run(name)
+            Tree(run).delete()
     logger.info("the backfill %s has %d groups, which the query takes with its next rows", name, made.groups)
     return made
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from pyslash.api import job_arguments
+from pyslash.driver.backlog import as_started
 from pyslash.driver.coverage_check import covered_operators
 from pyslash.driver.start.hook import QueryStart
 from pyslash.driver.start.rehearsal import rehearse
@@ -69,17 +70,18 @@ def finding_of(df: DataFrame, settings: WriterSettings) -> Finding:
     conf = session.conf_of(spark)
     if conf.mode == "off":
         return Finding("pyslash: spark.slash.mode=off, so it runs on plain Spark", False, True)
+    rows = as_started(df, settings, conf)
     reasons: list[Uncovered] = []
 
     def operators() -> list[OperatorPlan]:
         try:
-            found, _ = covered_operators(df, settings, conf)
+            found, _ = covered_operators(rows, settings, conf)
         except Uncovered as reason:
             reasons.append(reason)
             raise
         return found
 
-    text = explain(operators, lambda operator: data_paths(df, operator, conf))
+    text = explain(operators, lambda operator: data_paths(rows, operator, conf))
     return Finding(text, not reasons, not reasons or fallback_of(reasons[0]).has_state)
 
 

@@ -100,6 +100,16 @@ def sampled(rows: DataFrame, settings: WriterSettings, conf: Conf) -> DataFrame 
     return frame_of(bridge.sampled(session, analysed, conf.backlog_latency * 1000), rows.sparkSession)
 
 
+def as_started(rows: DataFrame, settings: WriterSettings, conf: Conf) -> DataFrame:
+    """What operators of a query that is about to start are planned over: its rows, or its estimates by samples.
+
+    Raises:
+        ConfigError: as `sampled`.
+    """
+    sample = sampled(rows, settings, conf)
+    return rows if sample is None else sample
+
+
 def _may_have_debt(sources: Sequence[str], rows: DataFrame, settings: WriterSettings) -> bool:
     """Whether a query has skipped records: an entry of Spark's offset log that it starts from says so, or its source of
     files has chosen some without an entry there, because the query was killed in between.

@@ -128,12 +128,15 @@ class EpochRunner:
         has_logged = any(operator.has_logged for operator in self.operators)
         is_first = epoch == 0 and not has_state and not has_logged
         is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
+        truncates = any(operator.plan.windows_truncated for operator in self.operators)
+        if (truncates or self._backlog is not None) and not isinstance(error, Uncovered):
+            return False  # nothing else could run it: the error is what there is to say
         if is_left and self._backlog is not None:
             raise UnsupportedQueryError(
                 f"{error}. Plain Spark cannot continue this query, which does not read its source as Spark does; set "
                 "spark.slash.backlog=ordered and spark.slash.shed=off to run it on plain Spark"
             ) from error
-        if is_left and any(operator.plan.windows_truncated for operator in self.operators):
+        if is_left and truncates:
             raise UnsupportedQueryError(
                 f"{error}. Plain Spark cannot continue this query, planned without most of a row's windows; set "
                 "spark.slash.mode=off to run it on plain Spark from its start"

@@ -17,6 +17,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from uuid import uuid4
 
 from pyslash.errors import StateLostError
 from pyslash.state.manifest import BLOCKS, Manifest
@@ -82,10 +83,10 @@ class Backfills:
         check_name(name, "backfill")
         return f"{self._tree.location}/{BACKFILLS}/{name}"
 
-    def run_location(self, name: str) -> str:
-        """The checkpoint of the run that makes a backfill."""
+    def new_run(self, name: str) -> str:
+        """Where a run that makes a backfill may have its checkpoint, and no other one that makes the same."""
         place, _, _ = self.location(name).rpartition("/")
-        return f"{place}/.{name}.run"
+        return f"{place}/.{name}.run-{uuid4().hex}"
 
     def all(self) -> list[Backfill]:
         """Every one, the oldest first.
@@ -117,24 +118,23 @@ class Backfills:
         except (ValueError, TypeError, KeyError) as error:
             raise StateLostError(f"{self._tree.location}/{path} is not what was written: {error}") from None
 
-    def add(self, made: Backfill) -> None:
-        """Make a backfill of the state that is in its run's checkpoint.
+    def add(self, made: Backfill, run: str) -> None:
+        """Make a backfill of the state that is in the checkpoint of a run; what other runs for it have left, goes.
 
         Raises:
             InvalidInputError: there is one of this name.
             CheckpointError: a file cannot be read or written.
             StateLostError: the run has left no state in files.
         """
-        source, target = Tree(self.run_location(made.name)), Tree(self.location(made.name))
+        source, target = Tree(run), Tree(self.location(made.name))
         if not target.has(BACKFILL):
             target.delete()  # of one that was killed
         with target.made() as tree:
             copied(source, tree)
             tree.write(BACKFILL, json.dumps(asdict(made)).encode())
-
-    def forget_run(self, name: str) -> None:
-        """Delete what the run of a backfill, finished or not, has left."""
-        Tree(self.run_location(name)).delete()
+        for left in self._tree.folders(BACKFILLS, hidden=True):
+            if left.startswith(f".{made.name}.run-"):  # a name has no point
+                Tree(f"{self._tree.location}/{BACKFILLS}/{left}").delete()
 
     def state(self, name: str) -> tuple[str, Manifest]:
         """The folder of a backfill's block files, and the manifest that names them.

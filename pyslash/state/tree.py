@@ -43,9 +43,9 @@ class Tree:
         """Every file below a folder, ascending, without hidden ones."""
         return sorted(path for path, kind in self._listed(folder, True) if kind is fs.FileType.File)
 
-    def folders(self, folder: str = "") -> list[str]:
-        """The names of the folders in a folder, ascending, without hidden ones."""
-        listed = self._listed(folder, False)
+    def folders(self, folder: str = "", *, hidden: bool = False) -> list[str]:
+        """The names of the folders in a folder, ascending, without hidden ones unless these are asked for."""
+        listed = self._listed(folder, False, hidden)
         return sorted(path.rpartition("/")[2] for path, kind in listed if kind is fs.FileType.Directory)
 
     def has(self, path: str) -> bool:

@@ -204,6 +204,9 @@ def test_the_job_is_compared_with_its_state_as_it_starts(
     )
     with settings(spark, shed="bounded"):
         assert main(["state", "diff-plan", str(tmp_path / "c"), str(job)]) == SAME, capsys.readouterr().out
+        assert main(["explain", str(job)]) == 0
+        text = capsys.readouterr().out
+        assert "_slash_weight" in text, text
     assert main(["state", "diff-plan", str(tmp_path / "c"), str(job)]) == REFUSED
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 
 import pyslash
 from pyslash import cli
+from pyslash.api import backfill as api
 from pyslash.errors import InvalidInputError, PlanMismatchError
 from pyslash.spark.session import changed
 from pyslash.state.backfill import Backfills
@@ -155,6 +157,35 @@ def test_a_running_query_takes_it_with_its_next_batch_and_once(spark: SparkSessi
     assert [any("'old'" in row for row in rows) for _, rows in found.batches[:3]] == [False, False, True]
     assert case.run().error is None
     assert taken_in(case) == 2
+
+
+@pytest.mark.parametrize("at", ["before it reads", "when it has read"])
+def test_of_two_calls_at_once_one_makes_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    case = Case(spark, tmp_path, windows)
+    before = case.run()
+    read, begun = api._read, []
+
+    def reads_beside_another(*of: Any) -> None:
+        begun.append(of)
+        if len(begun) > 1:
+            return read(*of)
+        if at == "when it has read":
+            read(*of)
+        other.append(case.backfill())
+        if at == "before it reads":
+            read(*of)
+        return None
+
+    other: list[object] = []
+    monkeypatch.setattr(api, "_read", reads_beside_another)
+    assert case.backfill() == other[0]
+    assert len({location for _, _, location in begun}) == 2
+    case.later()
+    after = case.run()
+    assert rows_of([before, after]) == rows_of(case.expected())
+    assert [path.name for path in (case.checkpoint / "slash/backfills").iterdir()] == ["history"]
 
 
 def test_groups_that_come_too_late_are_refused_or_dropped(

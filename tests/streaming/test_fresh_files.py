@@ -445,3 +445,21 @@ def test_each_record_counts_once_under_kills(tmp_path: Path, kills: int) -> None
                 tentative.add(row["_slash_tentative"])
     assert found == expected
     assert tentative == {True, False}
+
+
+@pytest.mark.parametrize("why", ["newest first", "many windows"])
+def test_what_is_wrong_with_the_data_is_said_as_by_spark_where_spark_cannot_go_on(
+    spark: SparkSession, tmp_path: Path, why: str
+) -> None:
+    fill(tmp_path / "in", count=1)
+    rows = source(spark, tmp_path / "in").withColumn("value", F.expr("1 div (value - value)"))
+    if why == "newest first":
+        counts, conf = by_key(rows), {"backlog": "fresh-first"}
+    else:
+        counts, conf = rows.groupBy(F.window("at", "10 minutes", "1 second"), "key").agg(F.sum("value")), {}
+    with settings(spark, mode="auto", **conf):
+        writer = counts.writeStream.option("checkpointLocation", str(tmp_path / "c")).outputMode("update")
+        started = writer.format("noop").trigger(availableNow=True).start()
+        with pytest.raises(StreamingQueryException, match="DIVIDE_BY_ZERO") as failed:
+            started.awaitTermination()
+    assert "UnsupportedQueryError" not in str(failed.value)

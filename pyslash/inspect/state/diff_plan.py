@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyslash.driver.backlog import sampled
+from pyslash.driver.backlog import as_started
 from pyslash.driver.coverage_check import operators_of
 from pyslash.driver.start.hook import QueryStart
 from pyslash.driver.start.rehearsal import rehearse
@@ -118,8 +118,7 @@ def _planned(checkpoint: str, job: str, arguments: Sequence[str], wanted: str | 
         if wanted is not None and query.settings.query_name != wanted:
             return
         conf = conf_of(query.spark)
-        sample = sampled(query.rows, query.settings, conf)
-        rows = query.rows if sample is None else sample
+        rows = as_started(query.rows, query.settings, conf)
         try:
             operators, _ = operators_of(rows, query.settings.output_mode, conf, checkpoint)
             found.append(Planned([one.identity for one in operators], "", conf.plan_change))
