@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pyslash.agent.landed import Copy, Key, Landed, Piece
@@ -217,7 +218,9 @@ class Gatherer:
         return transport.name
 
 
+@lru_cache(maxsize=1024)
 def _described(text: str) -> AgentDescriptor:
+    """Each task of each epoch names the same peers."""
     try:
         return AgentDescriptor.from_json(text)
     except ValueError as error:
