@@ -202,7 +202,8 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
     )
     copies = Copies(folder, arm.strikes)
     arm.epoch_begins = copies.take
-    restarts = recoveries = late_rows = 0
+    recoveries = late_rows = 0
+    ended: list[str] = []
     running = {sink: start(stream, folder, given, sink, arm) for sink in given["sinks"]}
     while running:
         sink, query = next(iter(running.items()))
@@ -210,11 +211,11 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
             if not query.awaitTermination(DEADLINE_SECONDS):
                 raise TimeoutError(f"{given['name']}: {sink} still runs after {DEADLINE_SECONDS} s")
             del running[sink]
-        except StreamingQueryException:
+        except StreamingQueryException as error:
             # A job's own function is called once for an epoch in a run: what it meets is the query's error.
-            if restarts == _struck(arm.strikes):
+            if len(ended) == _struck(arm.strikes):
                 raise
-            restarts += 1
+            ended.append(str(error))
             copies.put_back(sink)
             running[sink] = start(stream, folder, given, sink, arm)
         recoveries += sum(figures["recoveries"] for figures in pyslash.progress(query))
@@ -226,7 +227,8 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
     return {
         "round": given["name"],
         "recoveries": recoveries,
-        "restarts": restarts,
+        "restarts": len(ended),
+        "ended": ended,
         "late_rows": late_rows,
         "struck": struck,
         "missed": missed,

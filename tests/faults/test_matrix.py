@@ -61,7 +61,7 @@ def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], *
         assert results[name]["struck"] == len(strikes), name
         # Restarted by its supervisor, a query recovers when it begins.
         restarts, ending = results[name]["restarts"], sum(may_end(sink, fault, point) for fault, point in strikes)
-        assert restarts <= ending, name
+        assert restarts <= ending, f"{name}: {results[name]['ended']}"
         # Who dies in a task, or after another one, may be an executor that came just now, and holds nothing yet.
         is_lost = any(fault in LOSSES and point not in TASK_POINTS for fault, point in strikes)
         assert results[name]["recoveries"] + restarts >= is_lost, name
