@@ -15,9 +15,10 @@ from pyslash.inspect.state import join_rows
 from pyslash.inspect.state.unsafe_rows import numbered
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.emission import EVERY_END_US
-from pyslash.plan.window import TimeWindow, windows_between
+from pyslash.plan.window import NO_WATERMARK_US, TimeWindow, windows_between
 from pyslash.state.files.block_file import ALL_PREFIXES, StoredBlock, merge_stored
 from pyslash.state.manifest import Manifest
+from pyslash.state.sizes.key_text import text_of
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
 
@@ -128,8 +129,12 @@ def columns(plan: PlanIdentity) -> list[str]:
 
 
 def time_of(us: int) -> str:
-    """A time of microseconds since 1970, as a reader wants it."""
-    return str(pa.scalar(us, pa.timestamp("us")).as_py())
+    """A time of microseconds since 1970, as a reader wants it; those of a year that Python does not know as they are.
+
+    >>> time_of(1_500_000), time_of(NO_WATERMARK_US), time_of(1 << 60)
+    ('1970-01-01 00:00:01.500000', '-', '1152921504606846976')
+    """
+    return "-" if us == NO_WATERMARK_US else text_of(us, "timestamp_ntz")
 
 
 def microseconds(text: str) -> int:

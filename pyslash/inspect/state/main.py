@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pyslash._native import Head
 from pyslash.errors import CheckpointError, InvalidInputError, SlashError
 from pyslash.inspect.state import dump
+from pyslash.inspect.state.cells import cells
 from pyslash.inspect.state.join_rows import SIDES
 from pyslash.inspect.state.verify import verify
 from pyslash.state.backfill import Backfills
@@ -221,7 +222,7 @@ _ACTIONS = {
 
 
 def _rows(batch: pa.RecordBatch) -> Iterable[Sequence[object]]:
-    return zip(*(["null" if value is None else value for value in column.to_pylist()] for column in batch), strict=True)
+    return zip(*map(cells, batch), strict=True)
 
 
 def _print(lines: Iterable[Sequence[object]], file: TextIO | None = None) -> None:

@@ -14,9 +14,10 @@ from pyslash.cli import main
 from pyslash.errors import InvalidInputError
 from pyslash.inspect.state import dump
 from pyslash.plan.change.identity import OF_A_PROCESSOR
+from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.state.files import directory
 from pyslash.state.stored import StoredState
-from tests.support.two_epochs import Group, Written
+from tests.support.two_epochs import PLAN, Group, Written, write_two_epochs
 
 Said = pytest.CaptureFixture[str]
 SECOND = 1_000_000
@@ -77,6 +78,17 @@ def test_keys_are_those_with_the_most_rows(written: Written, capsys: Said) -> No
     assert all(counts[int(line.split()[0])] == int(line.split()[1]) for line in lines)
     assert len(by_bytes.splitlines()) == 5
     assert main(["state", "keys", str(written.location), "--top", "0"]) == 2
+
+
+def test_state_without_windows_or_a_watermark_is_listed_and_printed(tmp_path: Path, capsys: Said) -> None:
+    """Its one window ends in a year that Python does not know."""
+    plan = PLAN.replace(f"window {10 * SECOND} {5 * SECOND} 0", f"window {1 << 59} {1 << 59} 0")
+    write_two_epochs(tmp_path, plan, watermark_us=NO_WATERMARK_US, emitted_us=NO_WATERMARK_US)
+    assert main(["state", "list", str(tmp_path)]) == 0
+    assert [line.split()[4] for line in capsys.readouterr().out.splitlines()[1:3]] == ["-", "-"]
+    assert main(["state", "dump", str(tmp_path)]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[2] for line in lines] == [str(1 << 59)] * 7
 
 
 def test_dump_as_text_into_a_file(written: Written, tmp_path: Path) -> None:
