@@ -33,6 +33,7 @@ TYPES = {
     "low": "cast(-v as decimal(18, 2))",
     "high": "cast(-v as decimal(38, 4)) * 1000000000000000000",
     "bytes": "encode(name, 'utf-8')",
+    "no_text": "cast(unhex('61FF62') as string)",
     "day": "cast(ts as date)",
     "clock": "cast(ts as timestamp_ntz)",
     "span": "make_dt_interval(0, 0, -v, 1.5)",
