@@ -33,7 +33,7 @@ _FIXED: dict[str, tuple[pa.DataType, type[np.generic]]] = {
     "date": (pa.date32(), np.int32),
     "timestamp": (pa.timestamp("us", "UTC"), np.int64),
     "timestamp_ntz": (pa.timestamp("us"), np.int64),
-    "interval": (pa.duration("us"), np.int64),
+    "daytimeinterval": (pa.duration("us"), np.int64),
     "time": (pa.time64("ns"), np.int64),
 }
 Numbers = npt.NDArray[np.int64]
@@ -87,7 +87,7 @@ def arrow_type(kind: types.DataType, column: str) -> pa.DataType:
     """That of values of a type.
 
     Raises:
-        InvalidInputError: there is none, as for a year-month interval; `column` has it.
+        InvalidInputError: there is none, as for an interval of months; `column` has it.
     """
     if isinstance(kind, types.StructType):
         return pa.struct([(field.name, arrow_type(field.dataType, column)) for field in kind.fields])
@@ -111,8 +111,6 @@ def arrow_type(kind: types.DataType, column: str) -> pa.DataType:
 
 
 def _fixed(kind: types.DataType) -> tuple[pa.DataType, type[np.generic]] | None:
-    if isinstance(kind, types.DayTimeIntervalType):
-        return _FIXED["interval"]
     return _FIXED.get(kind.typeName().partition("(")[0])
 
 

@@ -156,9 +156,14 @@ def test_what_is_missing_is_said(spark: SparkSession, tmp_path: Path, capsys: py
     assert "--side left or --side right" in capsys.readouterr().err
     assert cli.main(["state", "dump", path, "--side", "left", "--key", "a"]) == 2
     assert "have no window and no keys" in capsys.readouterr().err
-    year = T.StructType([T.StructField("y", T.YearMonthIntervalType())])
-    with pytest.raises(InvalidInputError, match=r"the column y has the type interval year to month"):
-        unsafe_rows.arrow_schema(year)
+
+
+@pytest.mark.parametrize("kind", [T.YearMonthIntervalType(), T.CalendarIntervalType()])
+def test_intervals_of_months_are_refused(kind: T.DataType) -> None:
+    """`interval` is Spark's name of those of months, days and microseconds, and begins those of the others."""
+    fields = T.StructType([T.StructField("y", T.ArrayType(kind))])
+    with pytest.raises(InvalidInputError, match=rf"the column y has the type {kind.simpleString()}, of which"):
+        unsafe_rows.arrow_schema(fields)
 
 
 def test_columns_of_one_name_have_numbers() -> None:
