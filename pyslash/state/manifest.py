@@ -135,12 +135,12 @@ class Manifest:
         return f"pyslash-manifest {FORMAT} {zlib.crc32(body, _SEED):08x}\n".encode() + body + b"\n"
 
     @classmethod
-    def decode(cls, data: bytes, name: str) -> Manifest:
-        """Inverse of `encode`.
+    def decode(cls, data: bytes, name: str, epoch: Epoch | None = None) -> Manifest:
+        """Inverse of `encode`, of a file that is to be the manifest of this epoch.
 
         Raises:
-            StateLostError: torn, truncated, of another format, its checksum does not match, or its fields are not
-                those of a manifest.
+            StateLostError: torn, truncated, of another format or epoch, its checksum does not match, or its fields are
+                not those of a manifest.
         """
         head, _, body = data.partition(b"\n")
         words = head.split()
@@ -158,6 +158,8 @@ class Manifest:
             raise StateLostError(f"{name} is not JSON behind its checksum: {error}") from None
         if wrong := what_is_wrong(fields):
             raise StateLostError(f"{name} is no manifest, though its checksum matches: {wrong}")
+        if epoch is not None and fields["epoch"] != epoch:
+            raise StateLostError(f"{name} is the manifest of epoch {fields['epoch']}, under the name of another")
         for name in {"times", "owed_times"} & {*fields}:
             fields[name] = [tuple(times) for times in fields[name]]
         fields["blocks"] = [(incarnation, offset, head) for incarnation, offset, head in fields["blocks"]]
@@ -230,12 +232,7 @@ class ManifestLog:
         path = self._files.path(str(epoch))
         with _reaching(path):
             data = self._files.read(str(epoch))
-        if data is None:
-            return None
-        found = Manifest.decode(data, path)
-        if found.epoch != epoch:
-            raise StateLostError(f"{path} is the manifest of epoch {found.epoch}, under the name of another")
-        return found
+        return None if data is None else Manifest.decode(data, path, epoch)
 
     def withdraw(self, epoch: Epoch) -> None:
         """Delete the manifest of an epoch that Spark has not logged: the epoch's rows will be read again.

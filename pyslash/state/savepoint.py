@@ -218,7 +218,7 @@ def _of_backfills(source: Tree, last: Manifest) -> Iterator[str]:
 
     def look(epoch: Epoch) -> Manifest | None:
         path = f"{MANIFESTS}/{epoch}"
-        return Manifest.decode(source.read(path), path) if source.has(path) else None
+        return Manifest.decode(source.read(path), path, epoch) if source.has(path) else None
 
     for name in source.folders(BACKFILLS):
         folder = f"{BACKFILLS}/{name}"
@@ -244,7 +244,7 @@ def _manifests(source: Tree, epoch: Epoch) -> list[tuple[str, Manifest]]:
                 f"{source.location} holds no state of pyslash as of batch {epoch}: there is no {path}. Name the "
                 "checkpointLocation of a query whose last batch ran on pyslash"
             )
-        manifest = Manifest.decode(source.read(path), f"{source.location}/{path}")
+        manifest = Manifest.decode(source.read(path), f"{source.location}/{path}", epoch)
         if not manifest.in_checkpoint:
             raise StateLostError(
                 f"the state of {source.location} is in memory alone, where no name can keep it: set "

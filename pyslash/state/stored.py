@@ -81,7 +81,8 @@ class StoredState:
             raise CheckpointError(
                 f"{self.location} has no manifest of epoch {wanted}, only from {known[0]} to {known[-1]}"
             )
-        return Manifest.decode(self.manifests.content(str(wanted)).to_pybytes(), f"{self.manifests.location}/{wanted}")
+        content = self.manifests.content(str(wanted)).to_pybytes()
+        return Manifest.decode(content, f"{self.manifests.location}/{wanted}", wanted)
 
     def opened(self, manifest: Manifest) -> list[StoredBlock]:
         """The blocks of an epoch, to be merged in part: what merges their segments checks them.

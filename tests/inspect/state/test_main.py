@@ -145,6 +145,16 @@ def test_a_damaged_manifest_is_found(written: Written, capsys: Said) -> None:
     assert "DAMAGED  StateLostError: the checksum of " in capsys.readouterr().out
 
 
+def test_a_manifest_under_the_name_of_another_is_found(written: Written, capsys: Said) -> None:
+    """A restart refuses it, too."""
+    manifests = written.location / "slash" / "manifests"
+    (manifests / "2").write_bytes((manifests / "1").read_bytes())
+    assert main(["state", "verify", str(written.location)]) == 1
+    assert "2 is the manifest of epoch 1, under the name of another" in capsys.readouterr().out
+    assert main(["state", "dump", str(written.location)]) == 1
+    assert capsys.readouterr().err.startswith("StateLostError: ")
+
+
 def test_the_state_of_a_processor_is_no_table(written: Written) -> None:
     manifest = replace(StoredState.at(str(written.location)).manifest(None), time=OF_A_PROCESSOR)
     with pytest.raises(InvalidInputError, match="the state of a processor in Python is variables"):
