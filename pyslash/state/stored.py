@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyslash.errors import CheckpointError, StateLostError
+from pyslash.errors import CheckpointError, SlashError, StateLostError
 from pyslash.state.files.block_file import StoredBlock, decode, opened
 from pyslash.state.files.directory import BlockDirectory, BlockFile, numbers
 from pyslash.state.manifest import BLOCKS, MANIFESTS, OPERATOR, Manifest
@@ -81,8 +82,26 @@ class StoredState:
             raise CheckpointError(
                 f"{self.location} has no manifest of epoch {wanted}, only from {known[0]} to {known[-1]}"
             )
-        content = self.manifests.content(str(wanted)).to_pybytes()
-        return Manifest.decode(content, f"{self.manifests.location}/{wanted}", wanted)
+        return self._decoded(wanted)
+
+    def every_manifest(self) -> Iterator[Manifest | SlashError]:
+        """That of each epoch, ascending; where it cannot be read, or is not what was written, the error.
+
+        A query that runs deletes its oldest one with each epoch: those that go meanwhile are left out.
+
+        Raises:
+            CheckpointError: as `epochs`.
+        """
+        for epoch in self.epochs():
+            try:
+                yield self._decoded(epoch)
+            except SlashError as error:
+                if epoch in self.epochs():
+                    yield error
+
+    def _decoded(self, epoch: Epoch) -> Manifest:
+        content = self.manifests.content(str(epoch)).to_pybytes()
+        return Manifest.decode(content, f"{self.manifests.location}/{epoch}", epoch)
 
     def opened(self, manifest: Manifest) -> list[StoredBlock]:
         """The blocks of an epoch, to be merged in part: what merges their segments checks them.

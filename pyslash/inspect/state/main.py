@@ -71,10 +71,14 @@ def main(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     state = StoredState.at(args.checkpoint)
     epochs: list[Sequence[object]] = [("epoch", "run", "rows", "late", "watermark", "files", "bytes")]
-    for epoch in state.epochs():
-        one = state.manifest(epoch)
+    known = dict[Epoch, Manifest]()
+    for one in state.every_manifest():
+        if isinstance(one, SlashError):
+            raise one
+        known[one.epoch] = one
         size = sum(file.bytes for file in one.files)
-        epochs.append((epoch, one.run, one.rows, one.late_rows, dump.time_of(one.watermark_us), len(one.files), size))
+        told = (one.run, one.rows, one.late_rows, dump.time_of(one.watermark_us), len(one.files), size)
+        epochs.append((one.epoch, *told))
     manifest = state.manifest(args.epoch)
     blocks: list[Sequence[object]] = [("file", "kind", "block", "epoch", "groups", "bytes", "first pane", "last pane")]
     for file, stored in state.read(manifest):
@@ -92,20 +96,16 @@ def _list(args: argparse.Namespace) -> int:
         print("\nsavepoints")
         of_saved = [(one.name, one.epoch, one.saved, one.files, one.bytes) for one in saved]
         _print([("name", "epoch", "saved", "files", "bytes"), *of_saved])
-    if filled := list(_backfills(args.checkpoint, state)):
+    if filled := list(_backfills(args.checkpoint, known)):
         print("\nbackfills")
         _print([("name", "made", "groups", "state"), *filled])
     return 0
 
 
-def _backfills(checkpoint: str, state: StoredState) -> Iterator[Sequence[object]]:
-    backfills, epochs, newest = Backfills(checkpoint), state.epochs(), state.manifest()
-
-    def look(epoch: Epoch) -> Manifest | None:
-        return state.manifest(epoch) if epoch in epochs else None
-
+def _backfills(checkpoint: str, known: dict[Epoch, Manifest]) -> Iterator[Sequence[object]]:
+    backfills, newest = Backfills(checkpoint), known[max(known)]
     for one in backfills.all():
-        taken, refusal = backfills.taken_in(one.name, newest, look), backfills.refusal(one.name)
+        taken, refusal = backfills.taken_in(one.name, newest, known.get), backfills.refusal(one.name)
         told = f"refused: {refusal}" if refusal is not None else "due" if taken is None else f"taken in epoch {taken}"
         yield one.name, one.made, one.groups, told
 

@@ -16,7 +16,9 @@ from pyslash.inspect.state import dump
 from pyslash.plan.change.identity import OF_A_PROCESSOR
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.state.files import directory
+from pyslash.state.files.directory import BlockDirectory
 from pyslash.state.stored import StoredState
+from pyslash.units import Epoch
 from tests.support.two_epochs import PLAN, Group, Written, write_two_epochs
 
 Said = pytest.CaptureFixture[str]
@@ -153,6 +155,42 @@ def test_a_manifest_under_the_name_of_another_is_found(written: Written, capsys:
     assert "2 is the manifest of epoch 1, under the name of another" in capsys.readouterr().out
     assert main(["state", "dump", str(written.location)]) == 1
     assert capsys.readouterr().err.startswith("StateLostError: ")
+
+
+@pytest.mark.parametrize("action", ["list", "verify"])
+def test_a_query_that_runs_deletes_an_old_manifest_meanwhile(
+    written: Written, capsys: Said, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    content = BlockDirectory.content
+
+    def late(self: BlockDirectory, name: str) -> pa.Buffer:
+        if name == "0":
+            (written.location / "slash" / "manifests" / "0").unlink()
+        return content(self, name)
+
+    monkeypatch.setattr(BlockDirectory, "content", late)
+    assert main(["state", action, str(written.location)]) == 0
+    assert "DAMAGED" not in capsys.readouterr().out
+
+
+def test_a_query_that_runs_replaces_a_file_meanwhile(
+    written: Written, capsys: Said, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = BlockDirectory.content
+    first, second = written.files
+
+    def late(self: BlockDirectory, name: str) -> pa.Buffer:
+        if name == first.name:
+            last = StoredState.at(str(written.location)).manifest(Epoch(1))
+            (file,) = [file for file in last.files if file.name == second.name]
+            next_one = written.location / "slash" / "manifests" / "2"
+            next_one.write_bytes(replace(last, epoch=Epoch(2), files=[file]).encode())
+            first.unlink()
+        return content(self, name)
+
+    monkeypatch.setattr(BlockDirectory, "content", late)
+    assert main(["state", "verify", str(written.location)]) == 0
+    assert capsys.readouterr().out.startswith("2 manifests, 1 files, ")
 
 
 def test_the_state_of_a_processor_is_no_table(written: Written) -> None:
