@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from pyslash import _native
 from pyslash.plan.change.identity import PlanIdentity
@@ -30,6 +33,7 @@ aggregate count - 1
 """
 IDENTITY = PlanIdentity(PlanSpec.decode(PLAN), ("k", "v"))
 WATERMARKS = [0, 10, 15]  # before epoch 0, after it, after epoch 1
+Made = Callable[[list[Row]], pa.RecordBatch]
 Group = tuple[int, int | None, int, int]
 
 
@@ -56,15 +60,18 @@ class Written:
         return sorted((self.location / BLOCKS).iterdir())
 
 
-def write_two_epochs(location: Path, plan: str = PLAN, **fields: Any) -> Written:
-    """Epoch 0 holds two blocks, epoch 1 one more, in a file of its own. `fields`: of both manifests."""
+def write_two_epochs(location: Path, plan: str = PLAN, made: Made = batch_of, **fields: Any) -> Written:
+    """Epoch 0 holds two blocks, epoch 1 one more, in a file of its own.
+
+    `made`: the columns that the plan takes, of rows. `fields`: of both manifests.
+    """
     identity = PlanIdentity(PlanSpec.decode(plan), ("k", "v"))
     rows = [(i % 20, i % 7, i) for i in range(100)] + [(10 + i % 20, i % 7, i) for i in range(100)]
     log = ManifestLog(LocalFiles(location / MANIFESTS), LocalFiles(location / RUNS))
     run, folder, files = log.take_over(), BlockDirectory(str(location / BLOCKS)), list[BlockFile]()
     for epoch, parts in enumerate([[rows[:50], rows[50:100]], [rows[100:]]]):
         name = f"{epoch}-{run}-{'a' * 32}.arrow"
-        stored = folder.write(name, partial(write, plan, [block(part, epoch, plan) for part in parts]))
+        stored = folder.write(name, partial(write, plan, [block(part, epoch, plan, made) for part in parts]))
         files.append(BlockFile(name, *stored, 0, "a" * 32, False))
         before, after = (WATERMARKS[epoch + i] * SECOND for i in (0, 1))
         told = {"emitted_us": before, "watermark_us": after, **fields}
@@ -72,13 +79,13 @@ def write_two_epochs(location: Path, plan: str = PLAN, **fields: Any) -> Written
     return Written(location, rows)
 
 
-def block(rows: list[Row], epoch: int, plan: str = PLAN) -> memoryview:
+def block(rows: list[Row], epoch: int, plan: str = PLAN, made: Made = batch_of) -> memoryview:
     """A whole block of these rows."""
     fd = os.memfd_create("arena")
     try:
         arena = _native.Arena.create(fd, 8 << 20, bytes(16))
         accumulator = _native.Accumulator(_native.Plan(plan), -(1 << 62))
-        accumulator.add(batch_of(rows))
+        accumulator.add(made(rows))
         head = _native.Head(accumulator.seal(arena, bytes(16), epoch, 0))
         return arena.view(head.arena_offset, head.length)
     finally:

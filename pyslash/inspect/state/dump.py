@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from math import isnan
 from typing import Any
 
 import pyarrow as pa
@@ -183,7 +184,9 @@ def _of_key(batch: pa.RecordBatch, key: Sequence[str], plan: PlanIdentity) -> pa
         if text == "null":
             batch = batch.filter(pc.is_null(column))
             continue
-        batch = batch.filter(pc.equal(column, _value(text, column.type, plan.keys[index - 2].sql)))
+        value = _value(text, column.type, plan.keys[index - 2].sql)
+        is_nan = pa.types.is_floating(value.type) and isnan(value.as_py())  # which Arrow has equal to none
+        batch = batch.filter(pc.is_nan(column) if is_nan else pc.equal(column, value))
     return batch
 
 

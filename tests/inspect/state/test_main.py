@@ -19,6 +19,7 @@ from pyslash.state.files import directory
 from pyslash.state.files.directory import BlockDirectory
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
+from tests.model.rows import Row, batch_of
 from tests.support.two_epochs import PLAN, Group, Written, write_two_epochs
 
 Said = pytest.CaptureFixture[str]
@@ -63,6 +64,21 @@ def test_dump_of_one_window_and_one_key(written: Written, capsys: Said) -> None:
     assert [int(word) for word in line.split()[-3:]] == list(expected[1:])
     assert main(["state", "dump", str(written.location), "--window", "15000000", "--key", "null"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_nan_is_a_key_as_in_spark(tmp_path: Path, capsys: Said) -> None:
+    """And no other null."""
+    plan = PLAN.replace("column int64 1", "column float64 1", 1)
+
+    def keys(rows: list[Row]) -> pa.RecordBatch:
+        time, key, value = batch_of(rows).columns
+        found = pa.array([{0: None, 1: float("nan")}.get(one, one) for one in key.to_pylist()], pa.float64())
+        return pa.record_batch([time, found, value], ["t", "k", "v"])
+
+    write_two_epochs(tmp_path, plan, keys)
+    assert main(["state", "dump", str(tmp_path), "--window", "15000000", "--key", "nan"]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-3] for line in lines] == ["nan"]
 
 
 def test_keys_are_those_with_the_most_rows(written: Written, capsys: Said) -> None:
