@@ -23,6 +23,8 @@ from pyslash.state.sizes.key_text import text_of
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
 
+_BOUNDS = ("window_start", "window_end")
+
 
 def rows(
     state: StoredState, epoch: Epoch | None, window: str | None, key: Sequence[str], side: str | None = None
@@ -51,8 +53,33 @@ def rows(
         raise InvalidInputError("sessions start at any time: --window names a fixed window by its start")
     start = None if window is None else _checked(manifest.identity.window, microseconds(window), manifest)
     names = schema(manifest, side).names
-    for batch in merged(manifest, blocks, ALL_PREFIXES, start, side):
+    for batch in open_groups(manifest, blocks, ALL_PREFIXES, start, side):
         yield _of_key(batch.rename_columns(names), key, manifest.identity)
+
+
+def open_groups(
+    manifest: Manifest,
+    blocks: list[StoredBlock],
+    prefixes: tuple[int, int],
+    start: int | None = None,
+    side: str | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """What is `merged`, without groups that the watermark has ended: their pane is kept for others that are open."""
+    ends_at = _end_of(manifest.identity)
+    for batch in merged(manifest, blocks, prefixes, start, side):
+        if ends_at is not None:
+            is_open = pc.greater(batch.column(ends_at).view(pa.int64()), manifest.watermark_us)
+            batch = batch.filter(pc.fill_null(is_open, True))  # what has no time is never late
+        yield batch
+
+
+def _end_of(plan: PlanIdentity) -> int | None:
+    """Which column of what is `merged` says when a group ends; None: its window does, or nothing."""
+    if plan.operator == "deduplication within the watermark":
+        return len(columns(plan)) - 1
+    if plan.join or plan.session or not (plan.spec.moments or plan.spec.deduplicates):
+        return None
+    return next((at for at, key in enumerate(plan.keys, len(_BOUNDS)) if key.sql == plan.time), None)
 
 
 def merged(
@@ -126,7 +153,7 @@ def columns(plan: PlanIdentity) -> list[str]:
             "the state of a processor in Python is variables as the processor's tasks keep them: `list` counts them, "
             "nothing else can"
         )
-    return ["window_start", "window_end", *(key.sql for key in plan.keys), *(one.sql for one in plan.aggregates)]
+    return [*_BOUNDS, *(key.sql for key in plan.keys), *(one.sql for one in plan.aggregates)]
 
 
 def time_of(us: int) -> str:

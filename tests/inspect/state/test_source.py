@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -130,6 +131,32 @@ def test_keys_of_a_deduplication(stream: Stream, tmp_path: Path) -> None:
     emitted = attempt(stream.read().dropDuplicates(["k"]).select("k"), tmp_path)
     assert emitted.ran_on_pyslash
     assert in_words(state(stream.spark, tmp_path)) == sorted(row for _, batch in emitted.batches for row in batch)
+
+
+UNIQUE: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "groupBy of the event time": lambda rows: rows.groupBy("ts", "k").count(),
+    "dropDuplicates": lambda rows: rows.dropDuplicates(["ts", "k"]),
+    "dropDuplicatesWithinWatermark": lambda rows: rows.dropDuplicatesWithinWatermark(["k"]),
+}
+
+
+@pytest.mark.parametrize("name", UNIQUE)
+def test_what_the_watermark_has_ended_is_gone_as_in_sparks_store(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    """Though files keep it as long as something in its pane is open."""
+    pyslash.register_state(spark)
+    first = [(1005, "a", 1), (1006, "b", 2), (1009, "a", 4), (1012, "e", 8), (1018, "f", 16)]
+    made = make_stream(spark, tmp_path, [first, [(1026, "c", 32)], [(1027, "d", 64)]])
+    attempt(UNIQUE[name](made.read()), tmp_path / "spark", "off")
+    attempt(UNIQUE[name](made.read()), tmp_path / "ours")
+    sizes = set()
+    for epoch in StoredState.at(str(tmp_path / "ours")).epochs():
+        store = spark.read.format("statestore").option("batchId", epoch).load(str(tmp_path / "spark")).select("key.*")
+        found = state(spark, tmp_path / "ours", epoch=epoch)
+        assert in_words(found.select(*store.columns)) == in_words(store)
+        sizes.add(found.count())
+    assert len(sizes) > 1
 
 
 def test_columns_of_one_name_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
