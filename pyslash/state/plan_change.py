@@ -24,9 +24,15 @@ def evolution_of(last: Manifest | None, query: PlanIdentity, change: str, epoch:
     if last is None:
         return unchanged(query)
     before = last.identity
-    if change == "names" and may_be_renamed(before, query):
+    is_renamed = change == "names" and may_be_renamed(before, query)
+    try:
+        evolution = evolve(before, query, epoch)
+    except PlanMismatchError:
+        if is_renamed:
+            return unchanged(query, before)
+        raise
+    if evolution.gained and is_renamed:
         return unchanged(query, before)
-    evolution = evolve(before, query, epoch)
     if evolution.gained and change != "aggregates":
         listed = [
             f"{sql} is new: for groups that had rows before batch {since} it would cover only the rows since then"

@@ -89,3 +89,22 @@ def test_other_names_are_no_other_values(before: PlanIdentity, query: PlanIdenti
     else:
         with pytest.raises(PlanMismatchError):
             evolution_of(last, query, "names", 1)
+
+
+def summed(*columns: str) -> PlanIdentity:
+    """The sum of each by k."""
+    sums = tuple(AggregateSpec("sum", (at,)) for at in range(2, 2 + len(columns)))
+    spec = PlanSpec(
+        window=ANY_WINDOW, columns=(ColumnSpec("int64", True),) * (1 + len(columns)), keys=(1,), aggregates=sums
+    )
+    return PlanIdentity(spec, ("k", *columns), "ts")
+
+
+@pytest.mark.parametrize("change", ["exact", "names"])
+def test_what_has_changed_its_place_has_no_other_name(change: str) -> None:
+    """The setting may have been left from an earlier change: by place, each sum would go on as the other."""
+    last: Any = SimpleNamespace(identity=summed("a", "b"))
+    moved = evolution_of(last, summed("b", "a"), change, 5)
+    assert (moved.plan.columns, moved.gained, moved.keeps_blocks) == (("k", "b", "a"), (), False)
+    if change == "names":
+        assert evolution_of(last, summed("a", "c"), change, 5).keeps_blocks
