@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from itertools import chain
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pyslash._native import Head
 from pyslash.errors import CheckpointError, InvalidInputError, SlashError
+from pyslash.file_systems import reason_of
 from pyslash.inspect.state import dump
 from pyslash.inspect.state.cells import cells
 from pyslash.inspect.state.join_rows import SIDES
@@ -118,7 +122,7 @@ def _dump(args: argparse.Namespace) -> int:
     schema = dump.schema(manifest, args.side)
     found = dump.rows(state, manifest.epoch, args.window, args.key, args.side)
     if args.format == "parquet":
-        with pq.ParquetWriter(args.out, schema) as writer:
+        with _filled(args.out) as file, pq.ParquetWriter(file, schema) as writer:
             for batch in found:
                 writer.write_batch(batch)
         return 0
@@ -126,9 +130,29 @@ def _dump(args: argparse.Namespace) -> int:
     if args.out is None:
         _print(lines)
     else:
-        with open(args.out, "w", encoding="utf-8") as file:
-            _print(lines, file)
+        with _filled(args.out) as file, TextIOWrapper(file, "utf-8") as text:
+            _print(lines, text)
     return 0
+
+
+@contextmanager
+def _filled(path: str) -> Iterator[BinaryIO]:
+    """A file to write, which is empty if not all of it could be: a part could pass for the whole.
+
+    Raises:
+        InvalidInputError: it cannot be written.
+    """
+    try:
+        with open(path, "wb") as file:
+            try:
+                yield file
+            except BaseException:
+                with suppress(OSError):
+                    file.close()  # what it holds back is written then
+                    os.truncate(path, 0)
+                raise
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be written: {reason_of(error)}") from None
 
 
 def _keys(args: argparse.Namespace) -> int:

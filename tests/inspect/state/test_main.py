@@ -114,6 +114,20 @@ def test_dump_as_text_into_a_file(written: Written, tmp_path: Path) -> None:
     assert len((tmp_path / "out").read_text().splitlines()) == 1 + len(written.groups())
 
 
+@pytest.mark.parametrize("form", ["table", "parquet"])
+def test_a_dump_that_fails_leaves_no_part_of_it(written: Written, tmp_path: Path, capsys: Said, form: str) -> None:
+    command = ["state", "dump", str(written.location), "--format", form, "--out"]
+    assert main([*command, str(tmp_path / "nowhere" / "out")]) == 2
+    assert "out cannot be written: " in capsys.readouterr().err
+    out = tmp_path / "out"
+    assert main([*command, str(out)]) == 0
+    damaged = bytearray(written.files[1].read_bytes())
+    damaged[len(damaged) // 2] ^= 4
+    written.files[1].write_bytes(damaged)
+    assert main([*command, str(out)]) == 1
+    assert out.read_bytes() == b""
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
