@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -14,15 +15,14 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.state.files.directory import BlockFile, is_block_file
 
 _INT64 = 1 << 63
-_MOST = 1 << 20  # entries of a list, and characters of a text
+_MOST = 1 << 20  # entries of a list
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 _signed, _unsigned, _crc = integer(-_INT64, _INT64), integer(0, _INT64), integer(0, 1 << 32)
 
 
 def _words(value: Any) -> bool:
-    """Text of any language, which can be written to a file."""
-    if type(value) is not str or len(value) > _MOST:
-        return False
-    return not any("\ud800" <= letter <= "\udfff" for letter in value)
+    """Text of any language, which can be written to a file. Schemas, with their comments, are of any length."""
+    return type(value) is str and not _NO_TEXT.search(value)
 
 
 def _flag(value: Any) -> bool:

@@ -101,6 +101,12 @@ def use(found: Manifest, directory: Path) -> None:
         assert not Path(agent.arena_path).is_dir()
 
 
+def test_schemas_are_of_any_length() -> None:
+    """A restart needs what an epoch has written."""
+    long = manifest(3, PLAN, row_schemas=["ö" * (2 << 20), ""])
+    assert Manifest.decode(long.encode(), "it") == long
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_forged_manifest_is_refused_or_right(tmp_path: Path, seed: int) -> None:
     folder = tmp_path / "blocks"
