@@ -24,6 +24,7 @@ from pyslash.inspect.state.verify import verify
 from pyslash.state.backfill import Backfills
 from pyslash.state.manifest import Manifest
 from pyslash.state.savepoint import drop, fork, save, savepoints
+from pyslash.state.sizes.key_text import printable
 from pyslash.state.sizes.state_sizes import Limits, sizes_of
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
@@ -250,14 +251,14 @@ def _rows(batch: pa.RecordBatch) -> Iterable[Sequence[object]]:
 
 
 def _print(lines: Iterable[Sequence[object]], file: TextIO | None = None) -> None:
-    """Columns as wide as their widest value, numbers to the right."""
-    table = [list(line) for line in lines]
-    columns = list(zip(*table, strict=True))
-    widths = [max(len(str(value)) for value in column) for column in columns]
+    """Columns as wide as their widest value, numbers to the right; a line each, whatever is in the values."""
+    columns = list(zip(*lines, strict=True))
     numeric = [all(isinstance(value, int | float) for value in column[1:]) for column in columns]
-    for line in table:
-        cells = [
-            (_RIGHT if right else _LEFT).format(str(value), width)
-            for value, width, right in zip(line, widths, numeric, strict=True)
+    texts = [[printable(str(value)) for value in column] for column in columns]
+    widths = [max(map(len, column)) for column in texts]
+    for line in zip(*texts, strict=True):
+        padded = [
+            (_RIGHT if right else _LEFT).format(text, width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
         ]
-        print("  ".join(cells).rstrip(), file=file)
+        print("  ".join(padded).rstrip(), file=file)

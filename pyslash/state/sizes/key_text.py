@@ -56,8 +56,18 @@ def cut(text: str) -> str:
     >>> cut("a\x1b[2J"), len(cut("a" * 101))
     ('a\\x1b[2J', 101)
     """
-    shown = (one if one.isprintable() else one.encode("unicode_escape").decode() for one in text[:MOST_CHARACTERS])
-    return "".join(shown) + ("…" if len(text) > MOST_CHARACTERS else "")
+    return printable(text[:MOST_CHARACTERS]) + ("…" if len(text) > MOST_CHARACTERS else "")
+
+
+def printable(text: str) -> str:
+    r"""What no page or terminal shows is escaped.
+
+    >>> printable("two\nlines")
+    'two\\nlines'
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def text_of(value: Any, native: str) -> str:

@@ -66,6 +66,21 @@ def test_dump_of_one_window_and_one_key(written: Written, capsys: Said) -> None:
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
+def test_a_group_is_one_line_whatever_its_key_is(tmp_path: Path, capsys: Said) -> None:
+    """A terminal would take some characters for orders."""
+    plan = PLAN.replace("column int64 1", "column string 1", 1)
+
+    def keys(rows: list[Row]) -> pa.RecordBatch:
+        time, key, value = batch_of(rows).columns
+        return pa.record_batch([time, pa.array([f"{one}\n\x1b[2J" for one in key.to_pylist()]), value], ["t", "k", "v"])
+
+    written = write_two_epochs(tmp_path, plan, keys)
+    assert main(["state", "dump", str(tmp_path)]) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(written.groups())
+    assert {line.split()[-3] for line in lines} == {f"{key}\\n\\x1b[2J" for key in range(7)}
+
+
 def test_nan_is_a_key_as_in_spark(tmp_path: Path, capsys: Said) -> None:
     """And no other null."""
     plan = PLAN.replace("column int64 1", "column float64 1", 1)
