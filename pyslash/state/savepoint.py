@@ -129,10 +129,14 @@ def fork(checkpoint: str, name: str, to: str) -> Savepoint:
     """
     source = _tree_of(checkpoint, name)
     saved = _parsed(source, MARKER)
-    query = str(uuid4())
+    query, paths = str(uuid4()), source.below()
+    if lost := sorted(_needed(source, saved.epoch) - {*paths}):
+        raise StateLostError(
+            f"{source.location} has lost {lost[0]}: no query can continue from it. Fork another savepoint"
+        )
     with Tree(to).made() as tree:
         shared = 0
-        for path in source.below():
+        for path in paths:
             if path in (MARKER, _METADATA):
                 continue
             if _is_block(path):
@@ -143,6 +147,12 @@ def fork(checkpoint: str, name: str, to: str) -> Savepoint:
                 tree.write(path, source.read(path))
         tree.write(_METADATA, json.dumps({"id": query}).encode())
     return replace(saved, query=query, shared=shared)
+
+
+def _needed(source: Tree, epoch: Epoch) -> set[str]:
+    """Of a savepoint, without which a query would start from something else, or not at all."""
+    files = {f"{at}{BLOCKS}/{file.name}" for at, manifest in _manifests(source, epoch) for file in manifest.files}
+    return files | {f"offsets/{epoch}", f"commits/{epoch}"}
 
 
 def _tree_of(checkpoint: str, name: str) -> Tree:

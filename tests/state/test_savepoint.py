@@ -130,6 +130,16 @@ def test_a_fork_has_what_the_savepoint_has(checkpoint: Path, tmp_path: Path) -> 
     assert log.take_over() > StoredState.at(str(checkpoint)).manifest().run
 
 
+@pytest.mark.parametrize("kind", ["slash/blocks/*", "slash/operator-1/slash/blocks/*", "commits/1", "offsets/1"])
+def test_a_savepoint_that_has_lost_a_file_is_not_forked(checkpoint: Path, tmp_path: Path, kind: str) -> None:
+    save(str(checkpoint), "monday")
+    (lost, *_) = sorted(Path(location_of(str(checkpoint), "monday")).glob(kind))
+    lost.unlink()
+    with pytest.raises(StateLostError, match=f"has lost .*{lost.name}: no query can continue from it"):
+        fork(str(checkpoint), "monday", str(tmp_path / "fork"))
+    assert not (tmp_path / "fork").exists()
+
+
 def test_where_no_hard_links_are_files_are_copied(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: Any) -> None:
         raise OSError(95, "Operation not supported")
