@@ -115,7 +115,7 @@ class Tree:
         if not self.is_local:
             yield self
             return
-        root = Path(self._root)
+        root = Path(self._root).resolve()  # no folder takes the place of a link
         with self._reaching(""):
             root.parent.mkdir(parents=True, exist_ok=True)
             # Of one that was killed.

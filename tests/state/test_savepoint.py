@@ -130,6 +130,14 @@ def test_a_fork_has_what_the_savepoint_has(checkpoint: Path, tmp_path: Path) -> 
     assert log.take_over() > StoredState.at(str(checkpoint)).manifest().run
 
 
+def test_a_fork_goes_where_a_link_leads(checkpoint: Path, tmp_path: Path) -> None:
+    save(str(checkpoint), "monday")
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "fork").symlink_to("disk")
+    assert fork(str(checkpoint), "monday", f"{tmp_path}/fork/").files == 4
+    assert state_of(tmp_path / "fork") == state_of(tmp_path / "disk") == state_of(checkpoint)
+
+
 @pytest.mark.parametrize("kind", ["slash/blocks/*", "slash/operator-1/slash/blocks/*", "commits/1", "offsets/1"])
 def test_a_savepoint_that_has_lost_a_file_is_not_forked(checkpoint: Path, tmp_path: Path, kind: str) -> None:
     save(str(checkpoint), "monday")
