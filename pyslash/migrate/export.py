@@ -29,6 +29,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.spark.execution import has_own_offsets
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.release import is_from
+from pyslash.state.backfill import Backfills
 from pyslash.state.files.directory import BlockDirectory, numbers
 from pyslash.state.manifest import MANIFESTS, OPERATOR, RUNS, Manifest
 from pyslash.state.stored import StoredState
@@ -66,6 +67,7 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
         raise InvalidInputError(
             "the query has several operators with state, and `export` moves that of one. Let pyslash go on with it"
         )
+    _check_taken(state, manifest)
     if not is_from(4, 2):
         raise InvalidInputError("`export` needs PySpark 4.2 or later. Let pyslash go on with the query")
     session = _session(spark, state, manifest.epoch)
@@ -85,6 +87,21 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
 def _known(state: StoredState) -> list[list[int]]:
     """Runs, batches and commits of the query, of which each start and each batch has more."""
     return [numbers(BlockDirectory(f"{state.location}/{folder}").names()) for folder in (RUNS, MANIFESTS, "commits")]
+
+
+def _check_taken(state: StoredState, manifest: Manifest) -> None:
+    """Pass if no backfill waits for the query, which it would never get.
+
+    Raises:
+        InvalidInputError: one does.
+        CheckpointError, StateLostError: they cannot be read.
+    """
+    known = {one.epoch: one for one in state.every_manifest() if isinstance(one, Manifest)}
+    if due := Backfills(state.location).due(manifest, known.get, set()):
+        raise InvalidInputError(
+            f"the query has yet to take the backfill {due[0].name}, and plain Spark would not know of it. Start the "
+            "query on pyslash until a micro-batch is done; `pyslash state list` says what has become of it"
+        )
 
 
 def _committed(state: StoredState) -> Epoch:
