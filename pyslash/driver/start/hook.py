@@ -51,8 +51,10 @@ _SWEEP_SECONDS = 5.0
 # So long a query that starts waits for what others hold to be let go of: one of their agents may not answer.
 _PATIENCE_SECONDS = 5.0
 _lock = threading.Lock()
-# Held while a query starts: Spark waits there for listeners, which may ask for figures.
+# Never held while a query starts: Spark waits there for listeners, which may ask for figures and start queries.
 _settings_lock = threading.Lock()
+# Sessions in which queries start: how many, and the setting that the session had before; None: it had none.
+_starting: dict[str, tuple[int, str | None]] = {}
 # One secret an application: agents and drivers derive each query's token from it.
 _secret = secrets.token_bytes(SECRET_BYTES)
 _runners: dict[str, tuple[StreamingQuery, EpochRunner, bool]] = {}
@@ -203,16 +205,26 @@ def _take_over(
 def _without_schema_check(spark: SparkSession) -> Iterator[None]:
     """A query that starts in here has a session, a copy of this one, which leaves its state to us.
 
-    Spark compares the schemas of its own state stores, which it never opens here; our manifests know more.
+    Spark compares the schemas of its own state stores, which it never opens here; our manifests know more. Of queries
+    that start at once, the last one gives the session its setting back: none waits for another, which may itself wait
+    for a listener that starts a query.
     """
-    conf = spark.conf
+    conf, session = spark.conf, str(spark._jsparkSession.sessionUUID())
     with _settings_lock:
-        before = conf.get(_SCHEMA_CHECK)
+        starting, before = _starting.get(session) or (0, conf.get(_SCHEMA_CHECK, None))
+        _starting[session] = (starting + 1, before)
         conf.set(_SCHEMA_CHECK, "false")
-        try:
-            yield
-        finally:
-            conf.set(_SCHEMA_CHECK, before)
+    try:
+        yield
+    finally:
+        with _settings_lock:
+            starting, before = _starting.pop(session)
+            if starting > 1:
+                _starting[session] = (starting - 1, before)
+            elif before is None:
+                conf.unset(_SCHEMA_CHECK)
+            else:
+                conf.set(_SCHEMA_CHECK, before)
 
 
 def _sweep(runs: Collection[str] | None = None, waits: bool = True) -> None:
