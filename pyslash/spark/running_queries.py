@@ -25,14 +25,15 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def folder_of(spark: SparkSession) -> Path:
-    """The application's folder. It goes with the JVM."""
+    """The application's folder. It goes with the JVM. Of several that are made at once, one is everybody's."""
     jvm: Any = spark._jvm
-    found = jvm.java.lang.System.getProperty(_PROPERTY)
+    properties = jvm.java.lang.System.getProperties()
+    found = properties.getProperty(_PROPERTY)
     if found is None:
         utils = jvm.org.apache.spark.util.Utils
         made = utils.createTempDir(utils.getLocalDir(spark.sparkContext._jsc.sc().conf()), "pyslash-queries")
-        found = made.getAbsolutePath()
-        jvm.java.lang.System.setProperty(_PROPERTY, found)
+        own = made.getAbsolutePath()
+        found = properties.putIfAbsent(_PROPERTY, own) or own
     return Path(found)
 
 

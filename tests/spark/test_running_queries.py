@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from pyslash.errors import InvalidInputError
 from pyslash.spark import running_queries
@@ -39,3 +42,21 @@ def test_a_query_whose_file_cannot_be_written_runs_all_the_same(
     with caplog.at_level(logging.WARNING, "pyslash"):
         running_queries.add(None, query(0, "clicks"))
     assert "no table of state finds this query by its name: " in caplog.text
+
+
+def test_queries_that_start_at_once_share_a_folder(spark: SparkSession) -> None:
+    system: Any = spark._jvm.java.lang.System
+    before = system.clearProperty(running_queries._PROPERTY)
+    threads = 4
+    barrier = Barrier(threads)
+
+    def folder(_: int) -> Path:
+        barrier.wait(60)
+        return running_queries.folder_of(spark)
+
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            assert len(set(pool.map(folder, range(threads)))) == 1
+    finally:
+        if before is not None:
+            system.setProperty(running_queries._PROPERTY, before)
