@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,47 @@ def test_a_client_that_has_all_of_pyspark_asks_by_the_same_names(server: Server,
     told = server.run(sys.executable, "-c", ASK, server.url, folder=tmp_path)
     assert "pyslash: covered, in update mode" in told
     assert told.splitlines()[-1] == "[0]"
+
+
+EXPLAIN = """
+import sys
+from pyspark.sql import SparkSession
+from pyslash import connect
+
+spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
+print(connect.explain(spark.readStream.format("rate").load().groupBy("value").count(), "update"))
+"""
+
+
+def test_of_a_python_that_has_died_the_server_keeps_no_socket(server: Server, tmp_path: Path) -> None:
+    def ask() -> None:
+        assert "covered" in server.run(sys.executable, "-c", EXPLAIN, server.url, folder=tmp_path)
+
+    ask()
+    before = _listening(server.pid)
+    (python,) = (child for child in _children(server.pid) if b"pyslash.side_car" in _proc(child, "cmdline"))
+    os.kill(python, signal.SIGKILL)
+    ask()
+    assert _listening(server.pid) == before
+
+
+def _proc(pid: int, name: str) -> bytes:
+    return Path("/proc", str(pid), name).read_bytes()
+
+
+def _children(pid: int) -> list[int]:
+    return [
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in _proc(pid, f"task/{task.name}/children").split()
+    ]
+
+
+def _listening(pid: int) -> int:
+    """How many sockets of a process take connections."""
+    files = {os.readlink(file) for file in Path(f"/proc/{pid}/fd").iterdir() if file.is_symlink()}
+    lines = [line.split() for name in ("net/tcp", "net/tcp6") for line in _proc(pid, name).decode().splitlines()]
+    return sum(line[3] == "0A" and f"socket:[{line[9]}]" in files for line in lines)
 
 
 @pytest.mark.nightly

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pyspark
 
@@ -24,14 +25,17 @@ _ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": _R
 
 @dataclass(frozen=True)
 class Server:
-    """One that runs, and the folder in which it does."""
+    """One that runs, the folder in which it does, and its process."""
+
+    LOG: ClassVar[str] = "log"
 
     url: str
     folder: Path
+    pid: int
 
     @property
     def log(self) -> Path:
-        return self.folder / "log"
+        return self.folder / self.LOG
 
     def run(self, *command: str | Path, folder: Path, seconds: float = 900, **environment: str) -> str:
         """A client's command, which has to succeed; what it prints."""
@@ -63,11 +67,10 @@ def connect_server(folder: Path, settings: Mapping[str, str], plugin: Mapping[st
     submit = [str(BIN / "spark-submit"), "--class", _SERVER]
     for name, value in {**settings, **plugin, **own}.items():
         submit += ["--conf", f"{name}={value}"]
-    running = Server(f"sc://{host}:{port}", folder)
-    with running.log.open("w") as log:
+    with (folder / Server.LOG).open("w") as log:
         process = subprocess.Popen([*submit, "spark-internal"], cwd=folder, env=_ENVIRONMENT, stdout=log, stderr=log)
         try:
-            yield running
+            yield Server(f"sc://{host}:{port}", folder, process.pid)  # spark-submit becomes the JVM
         finally:
             process.terminate()
             process.wait(120)

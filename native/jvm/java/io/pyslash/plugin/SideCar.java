@@ -113,7 +113,7 @@ final class SideCar implements AutoCloseable {
     }
   }
 
-  /** Shows what the process prints, until it ends. */
+  /** Shows what the process prints, until it ends. What it held of this JVM's is let go of then. */
   private void read() {
     try (BufferedReader output = process.inputReader(StandardCharsets.UTF_8)) {
       for (String line = output.readLine(); line != null; line = output.readLine()) {
@@ -129,6 +129,8 @@ final class SideCar implements AutoCloseable {
       answering.completeExceptionally(new NoPythonException("has ended with status " + status + told(), null));
     } catch (IOException | InterruptedException closed) {
       answering.completeExceptionally(new NoPythonException("has ended", closed));
+    } finally {
+      gateway.close();
     }
   }
 
