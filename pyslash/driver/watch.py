@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -59,7 +60,7 @@ class QueryWatch:
                 _told(operator, [*operator.explain_lines, *data_paths(df, operator, self._conf)])
                 for operator in operators
             ]
-        except Py4JError as error:
+        except (Py4JError, PySparkException) as error:  # it looks at a plan: some of Spark's errors are PySpark's
             logger.warning("the Spark UI does not tell how this query is executed: %s", error)
             told = []
         settings = {name: getattr(self._conf, name) for name in ("strategy", "durability", "transport")}
