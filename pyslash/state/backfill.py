@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from pyslash.errors import StateLostError
 from pyslash.state.manifest import BLOCKS, Manifest
-from pyslash.state.savepoint import BACKFILL, BACKFILLS, TAKEN, Look, check_name, copied, taken_in
+from pyslash.state.savepoint import BACKFILL, BACKFILLS, TAKEN, Look, check_name, copied, is_name, taken_in
 from pyslash.state.stored import StoredState
 from pyslash.state.tree import Tree
 from pyslash.units import Epoch, Micros, Run
@@ -95,8 +95,10 @@ class Backfills:
             CheckpointError: the checkpoint cannot be read.
             StateLostError: a backfill is not what was written.
         """
-        names = self._tree.folders(BACKFILLS)
-        return _by_age([self.read(name) for name in names if self.has(name)])
+        return _by_age([self.read(name) for name in self._names() if self.has(name)])
+
+    def _names(self) -> list[str]:
+        return list(filter(is_name, self._tree.folders(BACKFILLS)))
 
     def has(self, name: str) -> bool:
         """Whether there is one of this name."""
@@ -113,6 +115,8 @@ class Backfills:
         path = f"{BACKFILLS}/{name}/{BACKFILL}"
         try:
             fields = json.loads(self._tree.read(path))
+            if fields["name"] != name:
+                raise ValueError(f"it is the backfill {fields['name']}, copied")
             final_by = [[(int(by), int(groups)) for by, groups in one] for one in fields["final_by"]]
             return Backfill(**{**fields, "final_by": final_by})
         except (ValueError, TypeError, KeyError) as error:
@@ -159,7 +163,7 @@ class Backfills:
 
         The names of the others are added to `settled`, and are not looked at again while their folders are there.
         """
-        names = self._tree.folders(BACKFILLS)
+        names = self._names()
         settled.intersection_update(names)
         found = []
         for name in names:

@@ -56,13 +56,18 @@ class Savepoint:
     shared: int
 
 
+def is_name(folder: str) -> bool:
+    """Whether a folder can be a savepoint or a backfill. Copies that somebody has put beside them are none of ours."""
+    return _NAME.fullmatch(folder) is not None
+
+
 def check_name(name: str, of: str = "savepoint") -> None:
     """Pass if it can be the name of one, which is that of a folder.
 
     Raises:
         InvalidInputError: it cannot.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise InvalidInputError(
             f"{name!r} is no name of a {of}: write up to 64 letters, digits, - and _, and begin with a letter or digit"
         )
@@ -101,7 +106,7 @@ def savepoints(checkpoint: str) -> list[Savepoint]:
         StateLostError: a savepoint is not what was written.
     """
     tree = Tree(checkpoint)
-    places = [f"{SAVEPOINTS}/{name}/{MARKER}" for name in tree.folders(SAVEPOINTS)]
+    places = [f"{SAVEPOINTS}/{name}/{MARKER}" for name in filter(is_name, tree.folders(SAVEPOINTS))]
     found = [_parsed(tree, place) for place in places if tree.has(place)]
     return sorted(found, key=lambda one: (one.saved, one.name))
 
@@ -230,7 +235,7 @@ def _of_backfills(source: Tree, last: Manifest) -> Iterator[str]:
         path = f"{MANIFESTS}/{epoch}"
         return Manifest.decode(source.read(path), path, epoch) if source.has(path) else None
 
-    for name in source.folders(BACKFILLS):
+    for name in filter(is_name, source.folders(BACKFILLS)):
         folder = f"{BACKFILLS}/{name}"
         if source.has(f"{folder}/{BACKFILL}") and taken_in(source, name, last, look) is not None:
             yield from (f"{folder}/{BACKFILL}", *source.below(f"{folder}/{TAKEN}"))

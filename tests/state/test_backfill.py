@@ -74,6 +74,16 @@ def test_what_is_settled_is_not_looked_at_again(tmp_path: Path, folder: Path) ->
     assert settled == set()
 
 
+def test_a_copy_beside_one_is_none(tmp_path: Path, folder: Path) -> None:
+    backfills = Backfills(str(tmp_path))
+    shutil.copytree(folder, folder.with_name("archive.bak"))
+    assert [one.name for one in backfills.all()] == ["archive"]
+    assert names(backfills, None, looked()) == ["archive"]
+    shutil.copytree(folder, folder.with_name("archive-2"))  # it would be taken as what it is a copy of, once more
+    with pytest.raises(StateLostError, match="it is the backfill archive, copied"):
+        names(backfills, None, looked())
+
+
 def test_one_that_was_refused_is_due_no_more(tmp_path: Path, folder: Path) -> None:
     backfills = Backfills(str(tmp_path))
     assert backfills.refusal("archive") is None
