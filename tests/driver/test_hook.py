@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -132,6 +133,22 @@ def test_a_listener_may_start_a_query_and_settings_are_what_they_were(stream: St
         spark.streams.removeListener(listener)
     assert [query.name for query in [*first, *listener.second]] == ["first", "second"]
     assert not spark._jsparkSession.sessionState().conf().contains(hook._SCHEMA_CHECK)
+
+
+def test_what_cannot_be_asked_keeps_no_other_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OfAJvmThatIsGone:
+        @property
+        def isActive(self) -> bool:
+            raise ConnectionError("no JVM")
+
+    ended: list[bool] = []
+    runner = SimpleNamespace(ending=threading.Lock(), progress=None, end=lambda resumable: ended.append(resumable))
+    runners = {"gone": (OfAJvmThatIsGone(), runner, False), "ended": (SimpleNamespace(isActive=False), runner, True)}
+    monkeypatch.setattr(hook, "_runners", runners)
+    with pytest.raises(ConnectionError):
+        hook._sweep()
+    assert ended == [False]
+    assert [*runners] == ["gone"]
 
 
 @pytest.mark.usefixtures("enabled")

@@ -231,22 +231,39 @@ def _sweep(runs: Collection[str] | None = None, waits: bool = True) -> None:
     """Let go of queries that have ended, and of what they hold in the agents if nobody needs it there to continue.
 
     `runs`: of these alone; None: of all. `waits`: for those that another thread is letting go of, too.
+
+    Raises:
+        Exception: that of the first query that cannot be let go of, or asked; the others are let go of all the same.
     """
-    for run, (query, runner, temporary) in list(_runners.items()):
-        if (runs is not None and run not in runs) or query.isActive or not runner.ending.acquire(blocking=waits):
-            continue
-        try:
-            if run not in _runners:
-                continue
-            runner.end(resumable=not temporary)
-            with _lock:
-                del _runners[run]
-                if runner.progress is not None:
-                    _ended[run] = runner.progress
-                for old in list(_ended)[:-_MOST_ENDED]:
-                    del _ended[old]
-        finally:
-            runner.ending.release()
+    failures = []
+    for run in list(_runners):
+        if runs is None or run in runs:
+            try:
+                _sweep_one(run, waits)
+            except Exception as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
+
+
+def _sweep_one(run: str, waits: bool) -> None:
+    if (entry := _runners.get(run)) is None:
+        return
+    query, runner, temporary = entry
+    if query.isActive or not runner.ending.acquire(blocking=waits):
+        return
+    try:
+        if run not in _runners:
+            return
+        runner.end(resumable=not temporary)
+        with _lock:
+            del _runners[run]
+            if runner.progress is not None:
+                _ended[run] = runner.progress
+            for old in list(_ended)[:-_MOST_ENDED]:
+                del _ended[old]
+    finally:
+        runner.ending.release()
 
 
 def _sweep_briefly() -> None:
