@@ -218,9 +218,8 @@ class Gatherer:
         return transport.name
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # each task of each epoch names the same peers
 def _described(text: str) -> AgentDescriptor:
-    """Each task of each epoch names the same peers."""
     try:
         return AgentDescriptor.from_json(text)
     except ValueError as error:

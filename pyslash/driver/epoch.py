@@ -127,21 +127,21 @@ class EpochRunner:
             return False  # the job's own: Spark would only run it, and what it does outside, once more
         has_logged = any(operator.has_logged for operator in self.operators)
         is_first = epoch == 0 and not has_state and not has_logged
-        is_left = isinstance(error, Uncovered) or (is_first and execution.is_active)
         truncates = any(operator.plan.windows_truncated for operator in self.operators)
-        if (truncates or self._backlog is not None) and not isinstance(error, Uncovered):
-            return False  # nothing else could run it: the error is what there is to say
-        if is_left and self._backlog is not None:
+        if not isinstance(error, Uncovered):
+            # Where Spark could not run it, the error is what there is to say.
+            return is_first and execution.is_active and not truncates and self._backlog is None
+        if self._backlog is not None:
             raise UnsupportedQueryError(
                 f"{error}. Plain Spark cannot continue this query, which does not read its source as Spark does; set "
                 "spark.slash.backlog=ordered and spark.slash.shed=off to run it on plain Spark"
             ) from error
-        if is_left and truncates:
+        if truncates:
             raise UnsupportedQueryError(
                 f"{error}. Plain Spark cannot continue this query, planned without most of a row's windows; set "
                 "spark.slash.mode=off to run it on plain Spark from its start"
             ) from error
-        return is_left
+        return True
 
     def _leave_to_spark(self, execution: SparkBatch, epoch: Epoch, error: Exception) -> None:
         """Remove what the failed attempt left, so that the checkpoint has no state of ours beside Spark's.

@@ -144,8 +144,8 @@ class Merging:
 
     def _kept_bytes(self, version: StateVersion, epoch: Epoch) -> int:
         """Bytes that executors need to keep all groups."""
-        overlap = self._emission.window.overlap
-        needed, counted = overlap * bytes_of(version.size), overlap * version.size.groups
+        overlap, size = self._emission.window.overlap, version.size
+        needed, counted = overlap * bytes_of(size), overlap * size.groups
         # In blocks a group counts as often as it has been changed; homes have each once, and say how many.
         changed = sum(groups for block in version.of_epoch(epoch) for _, groups, _ in block.panes)
         if held := self._homes.groups_with(overlap * changed):

@@ -137,7 +137,7 @@ class Backfills:
             copied(source, tree)
             tree.write(BACKFILL, json.dumps(asdict(made)).encode())
         for left in self._tree.folders(BACKFILLS, hidden=True):
-            if left.startswith(f".{made.name}.run-"):  # a name has no point
+            if left.startswith(f".{made.name}.run"):  # a name has no point
                 Tree(f"{self._tree.location}/{BACKFILLS}/{left}").delete()
 
     def state(self, name: str) -> tuple[str, Manifest]:

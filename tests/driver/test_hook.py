@@ -14,12 +14,13 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
+from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
 from pyslash.driver.start import hook
 from pyslash.errors import ConfigError, InvalidInputError, UnsupportedQueryError
 from pyslash.spark.session import changed
+from tests.driver.plugin_job import Started
 from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
@@ -90,28 +91,6 @@ def test_a_function_that_the_writer_had_before_is_a_sink_too(stream: Stream, req
     assert [epoch["epoch"] for epoch in pyslash.progress(query)] == seen != []
 
 
-class Starting(StreamingQueryListener):
-    """Starts another query when one has started. Spark has the first one wait for that."""
-
-    def __init__(self, first: str, start: Callable[[], StreamingQuery]) -> None:
-        self.second: list[StreamingQuery] = []
-        self._first = first
-        self._start = start
-
-    def onQueryStarted(self, event: Any) -> None:
-        if event.name == self._first:
-            self.second.append(self._start())
-
-    def onQueryProgress(self, event: Any) -> None:
-        pass
-
-    def onQueryIdle(self, event: Any) -> None:
-        pass
-
-    def onQueryTerminated(self, event: Any) -> None:
-        pass
-
-
 @pytest.mark.usefixtures("enabled")
 def test_a_listener_may_start_a_query_and_settings_are_what_they_were(stream: Stream) -> None:
     spark = stream.spark
@@ -119,19 +98,21 @@ def test_a_listener_may_start_a_query_and_settings_are_what_they_were(stream: St
     def start(name: str) -> StreamingQuery:
         return counts(stream).writeStream.queryName(name).format("noop").trigger(once=True).start()
 
-    listener = Starting("first", lambda: start("second"))
+    first: list[StreamingQuery] = []
+    second: list[StreamingQuery] = []
+    listener = Started()
+    listener.once = lambda: second.append(start("second"))
     spark.streams.addListener(listener)
     try:
-        first: list[StreamingQuery] = []
         starting = threading.Thread(target=lambda: first.append(start("first")), daemon=True)
         starting.start()
         starting.join(60)
-        for query in [*first, *listener.second]:
+        for query in [*first, *second]:
             finish(query)
             assert pyslash.progress(query)
     finally:
         spark.streams.removeListener(listener)
-    assert [query.name for query in [*first, *listener.second]] == ["first", "second"]
+    assert [query.name for query in [*first, *second]] == ["first", "second"]
     assert not spark._jsparkSession.sessionState().conf().contains(hook._SCHEMA_CHECK)
 
 

@@ -227,7 +227,6 @@ def run_round(spark: SparkSession, stream: Stream, arm: Arm, folder: Path, given
     return {
         "round": given["name"],
         "recoveries": recoveries,
-        "restarts": len(ended),
         "ended": ended,
         "late_rows": late_rows,
         "struck": struck,

@@ -60,11 +60,11 @@ def strike(applications: Applications, rounds: dict[str, tuple[str, Strikes]], *
     for name, (sink, strikes) in rounds.items():
         assert results[name]["struck"] == len(strikes), name
         # Restarted by its supervisor, a query recovers when it begins.
-        restarts, ending = results[name]["restarts"], sum(may_end(sink, fault, point) for fault, point in strikes)
-        assert restarts <= ending, f"{name}: {results[name]['ended']}"
+        ended, most = results[name]["ended"], sum(may_end(sink, fault, point) for fault, point in strikes)
+        assert len(ended) <= most, f"{name}: {ended}"
         # Who dies in a task, or after another one, may be an executor that came just now, and holds nothing yet.
         is_lost = any(fault in LOSSES and point not in TASK_POINTS for fault, point in strikes)
-        assert results[name]["recoveries"] + restarts >= is_lost, name
+        assert results[name]["recoveries"] + len(ended) >= is_lost, name
         assert applications.tally({"name": name}, sink, results[name]["struck"]).exact, name
 
 

@@ -53,33 +53,8 @@ def rows(
         raise InvalidInputError("sessions start at any time: --window names a fixed window by its start")
     start = None if window is None else _checked(manifest.identity.window, microseconds(window), manifest)
     names = schema(manifest, side).names
-    for batch in open_groups(manifest, blocks, ALL_PREFIXES, start, side):
+    for batch in merged(manifest, blocks, ALL_PREFIXES, start, side):
         yield _of_key(batch.rename_columns(names), key, manifest.identity)
-
-
-def open_groups(
-    manifest: Manifest,
-    blocks: list[StoredBlock],
-    prefixes: tuple[int, int],
-    start: int | None = None,
-    side: str | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """What is `merged`, without groups that the watermark has ended: their pane is kept for others that are open."""
-    ends_at = _end_of(manifest.identity)
-    for batch in merged(manifest, blocks, prefixes, start, side):
-        if ends_at is not None:
-            is_open = pc.greater(batch.column(ends_at).view(pa.int64()), manifest.watermark_us)
-            batch = batch.filter(pc.fill_null(is_open, True))  # what has no time is never late
-        yield batch
-
-
-def _end_of(plan: PlanIdentity) -> int | None:
-    """Which column of what is `merged` says when a group ends; None: its window does, or nothing."""
-    if plan.operator == "deduplication within the watermark":
-        return len(columns(plan)) - 1
-    if plan.join or plan.session or not (plan.spec.moments or plan.spec.deduplicates):
-        return None
-    return next((at for at, key in enumerate(plan.keys, len(_BOUNDS)) if key.sql == plan.time), None)
 
 
 def merged(
@@ -90,7 +65,7 @@ def merged(
     side: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The groups of the open windows, or of the one that starts then, with the keys of a range of hash prefixes. Their
-    columns are `fields`.
+    columns are `fields`. What the watermark has ended by itself is not there, though its pane is kept for others.
 
     Of a join: as large a share of the rows that it keeps of one side.
     """
@@ -110,8 +85,21 @@ def merged(
             return
         panes = wanted[0], wanted[-1] + grid.size_us
         merger = Merger(plan, wanted, *prefixes)
+    ends_at = _end_of(manifest.identity)
     for batch in merge_stored(merger, panes, prefixes, blocks):
+        if ends_at is not None:
+            is_open = pc.greater(batch.column(ends_at).view(pa.int64()), manifest.watermark_us)
+            batch = batch.filter(pc.fill_null(is_open, True))  # what has no time is never late
         yield batch.rename_columns(names)
+
+
+def _end_of(plan: PlanIdentity) -> int | None:
+    """Which column of what is `merged` says when a group ends; None: its window does, or nothing."""
+    if plan.operator == "deduplication within the watermark":
+        return len(columns(plan)) - 1
+    if plan.session or not (plan.spec.moments or plan.spec.deduplicates):
+        return None
+    return next((at for at, key in enumerate(plan.keys, len(_BOUNDS)) if key.sql == plan.time), None)
 
 
 def schema(manifest: Manifest, side: str | None = None) -> pa.Schema:

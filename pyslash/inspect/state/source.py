@@ -140,7 +140,7 @@ class StateReader(DataSourceReader):  # type: ignore[misc]
         assert isinstance(partition, Prefixes)
         manifest = Manifest.decode(self._manifest, self._location)
         blocks = StoredState.at(self._location).opened(manifest)
-        for merged in dump.open_groups(manifest, blocks, (partition.first, partition.end), side=self._side):
+        for merged in dump.merged(manifest, blocks, (partition.first, partition.end), side=self._side):
             named = dump.told_apart([*merged.schema][self._places])
             batch = pa.record_batch(merged.columns[self._places], named)
             for name, value in self._equal.items():
