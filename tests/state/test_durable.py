@@ -149,6 +149,7 @@ def test_what_comes_behind_an_epochs_own_snapshot_is_not_named(written: Written,
 def test_no_epoch_writes_a_snapshot_while_one_is_on_its_way(written: Written) -> None:
     state = DurableState(durable(written).directory, [file(epoch, "a") for epoch in range(8 * MOST_FILES)])
     state.under_way = "a"
+    assert state.want_snapshots() == []
     state.refused.add("a")
     assert state.need_snapshots() == []
     state.under_way = ""
