@@ -17,6 +17,7 @@ from uuid import uuid4
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryManager
 
 from pyslash.driver.start.plugin import PendingStart, pending
+from pyslash.errors import UnsupportedQueryError
 
 Look = Callable[[PendingStart], None]
 """Takes a query that would start: what it would write, and what the job has set for it. Queries that it starts do."""
@@ -66,8 +67,24 @@ def _no_query_starts(look: Look) -> Iterator[None]:
         # A job that waits for any query would wait for ever.
         (StreamingQueryManager, "awaitAnyTermination", lambda self, timeout=None: None if timeout is None else True),
     ]
-    with replaced(instead) as before:
+    with replaced([*instead, *_refusals_of_clients()]) as before:
         yield
+
+
+def _refusals_of_clients() -> list[Attribute]:
+    """Queries of a client of Spark Connect would start in its server, where nobody looks at them first."""
+    try:
+        from pyspark.sql.connect.streaming.readwriter import DataStreamWriter as ClientsWriter
+    except ImportError:  # without what a client needs, the job is none
+        return []
+
+    def refuse(*_: Any, **__: Any) -> StreamingQuery:
+        raise UnsupportedQueryError(
+            "the job is a client of Spark Connect, whose queries start in its server: none was started. Have it ask the "
+            "server, by pyslash.connect.explain(df) where it would start a query"
+        )
+
+    return [(ClientsWriter, "start", refuse), (ClientsWriter, "toTable", refuse)]
 
 
 @contextmanager
