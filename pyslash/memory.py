@@ -15,7 +15,7 @@ _AGENT_BYTES = 128 * _MIB  # without its arena: 60 to 75 MiB were seen
 _TASK_BYTES = 256 * _MIB  # of each task at a time: folded groups of its rows, a Python worker, what a merge reads ahead
 _LEAST_OVERHEAD = 384 * _MIB  # what Spark leaves for itself at least, and its share of the heap
 _OVERHEAD_SHARE = 0.1
-_OVERHEAD_SHARE_ON_KUBERNETES = 0.4  # of a job in Python
+_OVERHEAD_SHARE_OF_PYTHON = 0.4  # on Kubernetes, where spark-submit starts the driver in the cluster and tells it so
 
 Get = Callable[[str, str], str | None]
 
@@ -111,8 +111,12 @@ class Container:
             return int(text) * _MIB if text.isdigit() else parse_bytes(text)
 
         heap = size("spark.executor.memory", "1g")
-        share = _OVERHEAD_SHARE_ON_KUBERNETES if master.startswith("k8s") else _OVERHEAD_SHARE
-        share = float(get("spark.executor.memoryOverheadFactor", str(share)) or share)
+        factor = get("spark.executor.memoryOverheadFactor", "")
+        if not factor and master.startswith("k8s"):
+            is_in_cluster = get("spark.submit.deployMode", "") == "cluster"
+            usual = str(_OVERHEAD_SHARE_OF_PYTHON) if is_in_cluster else ""
+            factor = get("spark.kubernetes.memoryOverheadFactor", "") or usual
+        share = float(factor or _OVERHEAD_SHARE)
         least = size("spark.executor.minMemoryOverhead", f"{_LEAST_OVERHEAD}b")
         overhead = size("spark.executor.memoryOverhead", f"{max(least, round(heap * share))}b")
         overhead += size("spark.executor.pyspark.memory", "0b")

@@ -79,12 +79,19 @@ def test_the_containers_of_our_files_have_room_and_not_much_more(
     assert larger["fix"].startswith(f"set spark.executor.memoryOverhead={4096 + 2048 + 128 + 512 + 409}m")
 
 
+ON_KUBERNETES = {"spark.master": "k8s://host", "spark.executor.memory": "10g"}
+
+
 @pytest.mark.parametrize(
     ("settings", "overhead_mib"),
     [
         ({"spark.master": "yarn"}, 384),
         ({"spark.master": "yarn", "spark.executor.memory": "10g"}, 1024),
-        ({"spark.master": "k8s://host", "spark.executor.memory": "10g"}, 4096),
+        (ON_KUBERNETES, 1024),
+        (ON_KUBERNETES | {"spark.kubernetes.memoryOverheadFactor": "0.2"}, 2048),
+        (ON_KUBERNETES | {"spark.submit.deployMode": "cluster"}, 4096),
+        # What a driver in the cluster is told of a job in Java.
+        (ON_KUBERNETES | {"spark.submit.deployMode": "cluster", "spark.kubernetes.memoryOverheadFactor": "0.1"}, 1024),
         ({"spark.master": "yarn", "spark.executor.memoryOverhead": "700"}, 700),
         ({"spark.master": "yarn", "spark.executor.pyspark.memory": "1g"}, 384 + 1024),
     ],
