@@ -8,12 +8,15 @@ import shlex
 from pathlib import Path
 
 from pyslash.conf import read_properties
+from pyslash.errors import ConfigError
 from pyslash.spark.jvm_bridge import jar_path
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add them behind the command's own."""
-    parser.add_argument("--properties-file", metavar="FILE", help="Spark's settings, as for spark-submit")
+    parser.add_argument(
+        "--properties-file", type=_readable, metavar="FILE", help="Spark's settings, as for spark-submit"
+    )
     parser.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="one more of Spark's settings"
     )
@@ -31,3 +34,11 @@ def submit(args: argparse.Namespace) -> None:
     given |= dict(setting.split("=", 1) for setting in args.conf if "=" in setting)
     jars = ",".join(filter(None, [given.get("spark.jars"), str(jar_path())]))
     os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join([*told, "--jars", jars, "pyspark-shell"])
+
+
+def _readable(path: str) -> str:
+    try:
+        read_properties(Path(path))
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return path

@@ -36,6 +36,10 @@ STATELESS = """
 rows.writeStream.toTable("copied", format="parquet", checkpointLocation="checkpoint")
 """
 
+CLIENT = """
+from pyspark.sql.connect.streaming.readwriter import DataStreamWriter
+DataStreamWriter.__new__(DataStreamWriter).start()
+"""
 
 JOB = ("job.py", "--day", "monday")
 
@@ -126,3 +130,20 @@ def test_pyslash_that_is_switched_off_covers_nothing(
     finally:
         spark.conf.unset("spark.slash.mode")
     assert "spark.slash.mode=off, so it runs on plain Spark" in capsys.readouterr().out
+
+
+def test_a_client_of_spark_connect_is_refused_before_its_server_starts_a_query(
+    spark: SparkSession, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert explain(here, HEAD + CLIENT) == 2
+    assert "the job is a client of Spark Connect" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["explain"], ["backfill", "checkpoint", "archive"]])
+def test_settings_that_cannot_be_read_are_a_wrong_argument(
+    command: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command[0], "--properties-file", "none.conf", *command[1:], "job.py"])
+    assert ended.value.code == 2
+    assert "none.conf" in capsys.readouterr().err
