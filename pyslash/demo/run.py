@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -50,8 +51,11 @@ def progress_of(checkpoint: Path) -> Progress:
     """
     try:
         started = (checkpoint / "metadata").stat().st_mtime
-        commits = [entry for entry in os.scandir(checkpoint / "commits") if entry.name.isdigit()]
-        return Progress(len(commits), max((entry.stat().st_mtime for entry in commits), default=started) - started)
+        # Spark keeps the last hundred.
+        newest = max((int(name) for name in os.listdir(checkpoint / "commits") if name.isdigit()), default=None)
+        if newest is None:
+            return Progress(0, 0.0)
+        return Progress(newest + 1, (checkpoint / "commits" / str(newest)).stat().st_mtime - started)
     except FileNotFoundError:
         return Progress(0, 0.0)
 
@@ -84,7 +88,7 @@ def run_job(
     home.mkdir()
     checkpoint, output, log = home / "checkpoint", home / "output", home / "spark.log"
     command = [
-        str(Path(sys.executable).parent / "spark-submit"),
+        str(spark_submit()),
         *submit_options,
         str(job),
         *("--input", str(data.folder), "--output", str(output), "--checkpoint", str(checkpoint)),
@@ -105,6 +109,18 @@ def run_job(
     done = progress_of(checkpoint)
     report(_line(name, done, data, files_per_trigger))
     return Run(name, data.rows_of(len(data.rows)), done.seconds, done.batches, output)
+
+
+def spark_submit() -> Path:
+    """PySpark's own: pip may have put the script of that name anywhere.
+
+    Raises:
+        DemoRunError: there is no PySpark.
+    """
+    spark = importlib.util.find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise DemoRunError("the demo needs PySpark in its environment: pip install 'pyspark>=4.0,<4.4'")
+    return Path(spark.origin).parent / "bin" / "spark-submit"
 
 
 def _line(name: str, now: Progress, data: Input, files_per_trigger: int) -> str:
