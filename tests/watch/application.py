@@ -30,6 +30,7 @@ from tests.support.stream import Stream, seconds
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 BATCHES, ROWS, KEYS, RETAINED = 12, 20_000, 500, 10
 LISTS = "lists <i>of values</i>"
+ALIKE = ("заказы", "оплаты")  # in what metrics systems take of names
 
 
 @dataclass
@@ -128,6 +129,8 @@ def main(folder: Path, port: int) -> None:
         queries[LISTS] = run(LISTS, few.groupBy(F.session_window("ts", "5 seconds"), "k").agg(F.collect_list("v")))
         queries["copies"] = finished(few.writeStream)
         queries["broken"] = fail("broken", few.groupBy(window(), "k").count())
+        for name in ALIKE:
+            queries[name] = run(name, few.groupBy(window(), "k").count())
         queries["orders"] = run("orders", rows.groupBy(window(), "k").agg(F.count("*"), F.sum("v")))
         writer = clicks.writeStream.queryName("clicks").format("noop").trigger(processingTime="500 milliseconds")
         queries["clicks"] = writer.start()

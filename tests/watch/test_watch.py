@@ -16,7 +16,7 @@ import pytest
 from eval.cluster.standalone import free_port
 from eval.watch import PROMETHEUS
 from tests.watch import processes
-from tests.watch.application import BATCHES, LISTS, RETAINED, ROWS
+from tests.watch.application import ALIKE, BATCHES, LISTS, RETAINED, ROWS
 from tests.watch.conftest import Watched
 from tests.watch.page import number, table
 
@@ -85,7 +85,7 @@ def test_the_first_page_has_all_queries(watched: Watched) -> None:
         LISTS: "plain Spark",
         "broken": "pyslash",
         "stranded": "plain Spark",
-    }
+    } | dict.fromkeys(ALIKE, "pyslash")
     assert {name for name, row in ended.items() if row["Status"] != "FINISHED"} == {"broken"}
     assert ended["broken"]["Status"] == "FAILED"
     assert "function &lt;raises&gt; this" in watched.page(query_page(watched, "broken"))
@@ -174,6 +174,11 @@ def test_metrics_are_the_sums_of_epochs(watched: Watched) -> None:
     agent = next(iter(watched.ready.progress[-1]["memory"])).replace("-", "_")
     assert found[f"agents_{agent}_arenaBytes"] == 64 << 20
     assert 0 < found[f"agents_{agent}_usedBytes"] < 64 << 20
+
+
+def test_names_that_are_alike_in_metrics_are_told_apart(watched: Watched) -> None:
+    rows = [value for name, value in metrics(watched).items() if re.fullmatch(r"queries_______\w+_rows", name)]
+    assert rows == [ROWS, ROWS]
 
 
 def dashboard() -> list[tuple[str, str]]:

@@ -27,6 +27,7 @@ import org.apache.spark.sql.streaming.StreamingQueryListener.QueryTerminatedEven
  */
 public final class SlashMetrics extends SparkListener implements Source {
   private static final int MOST_ENDED = 100;
+  private static final int ID_LETTERS = 8;
 
   /** Of each operator, added up: the metric, and the figure of an epoch. */
   private static final Map<String, String> COUNTERS =
@@ -114,7 +115,7 @@ public final class SlashMetrics extends SparkListener implements Source {
   private void finished(String run, JsonNode figures) {
     EpochData epoch = new EpochData();
     epoch.operators = figures.path("operators");
-    String name = names.computeIfAbsent(run, key -> "queries." + plain(name(figures)) + ".");
+    String name = names.computeIfAbsent(run, key -> "queries." + ofQuery(figures) + ".");
     ended.remove(name); // it was started again
     count(name + "epochs", 1);
     COUNTERS.forEach((metric, figure) -> count(name + metric, epoch.sum(figure)));
@@ -198,9 +199,15 @@ public final class SlashMetrics extends SparkListener implements Source {
     registry.remove(metric);
   }
 
-  private static String name(JsonNode figures) {
+  /** Its name, or its id where it has none. Names that are alike in what sinks take are told apart by the id. */
+  private static String ofQuery(JsonNode figures) {
     String name = figures.path("name").asText();
-    return name.isEmpty() ? figures.path("id").asText() : name;
+    String id = figures.path("id").asText();
+    if (name.isEmpty()) {
+      return plain(id);
+    }
+    boolean isAlone = name.matches("[A-Za-z0-9_-]+");
+    return isAlone ? name : plain(name) + "_" + id.substring(0, Math.min(ID_LETTERS, id.length()));
   }
 
   private static String ofAgent(String agent) {
