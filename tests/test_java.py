@@ -34,7 +34,7 @@ KNOWS = {
     "transform": {"core", "shim", "catalyst", "merge"},
     "sink": {"core", "shim"},
     "migrate": {"catalyst"},
-    "plugin": {"core", "shim", "sink"},
+    "plugin": {"core", "shim", "sink", "ui"},
     "connect": {"plugin"},
 }
 

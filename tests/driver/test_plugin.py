@@ -133,6 +133,8 @@ def test_a_job_without_python_and_a_python_without_pyslash(source: Path, tmp_pat
         plugin_job.SETTINGS
         | PLUGIN
         | {"spark.pyspark.python": "/bin/false", "spark.driver.extraClassPath": str(tmp_path)}
+        | {"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(tmp_path)}
+        | {"spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false"}
     )
     submit = [str(jars.parent / "bin" / "spark-submit"), "--class", "PluginJob"]
     for name, value in settings.items():
@@ -162,3 +164,8 @@ def test_a_job_without_python_and_a_python_without_pyslash(source: Path, tmp_pat
     assert f"stays on plain Spark: {reason}" in done.stderr
     refusal = "refused: UnsupportedQueryError: spark.slash.mode=require, but pyslash cannot run this query: "
     assert any(line.startswith(refusal + reason) for line in report)
+    (log,) = tmp_path.glob("local-*")
+    told = [json.loads(line)["figures"] for line in log.read_text().splitlines() if "io.pyslash.ui.SlashEvent" in line]
+    left = [figures for figures in told if figures.get("reason")]
+    assert [figures["fallback"] for figures in left] == [True]  # of the one that `auto` has left to Spark
+    assert left[0]["reason"].startswith(reason)

@@ -181,8 +181,7 @@ public final class DriverSide implements DriverPlugin {
       }
       CheckpointState.refuse(start, reason.getMessage());
       StreamingQuery query = start.start();
-      String name = query.name() != null ? query.name() : query.id().toString();
-      LOGGER.warn("query {} stays on plain Spark: {}", name, reason.getMessage());
+      UnaskedQuery.tell(start, query, reason.getMessage());
       return query;
     }
     return new PendingQuery(start).decidedBy(python);

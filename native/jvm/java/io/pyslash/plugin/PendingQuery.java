@@ -11,8 +11,6 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.classic.StreamingQuery;
-import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchFunction;
 import org.apache.spark.sql.streaming.Trigger;
 import scala.jdk.javaapi.CollectionConverters;
@@ -61,8 +59,7 @@ public final class PendingQuery {
 
   /** What the sink calls itself. */
   public String sinkName() {
-    Table sink = start.sink();
-    return sink instanceof Sink ? sink.toString() : sink.name(); // V1 sinks have no other name
+    return start.sinkName();
   }
 
   public JobSink sink() {

@@ -8,6 +8,7 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.Trigger;
 import scala.Option;
@@ -58,6 +59,11 @@ public final class QueryStart {
 
   public Table sink() {
     return argument(SINK);
+  }
+
+  public String sinkName() {
+    Table sink = sink();
+    return sink instanceof Sink ? sink.toString() : sink.name(); // V1 sinks have no other name
   }
 
   public OutputMode outputMode() {

@@ -3,13 +3,16 @@ package io.pyslash.shim;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.SparkPlan;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The operators of a physical plan that keep state between micro-batches. Their package is another one since 4.1. */
+/** The operators of a plan that keep state between micro-batches. Their package is another one since 4.1. */
 public final class StatefulNodes {
   static final String STATEFUL = "operators.stateful.";
   private static final Class<?> KEEPS_STATE = Member.streaming(STATEFUL, "StateStoreWriter");
@@ -24,7 +27,31 @@ public final class StatefulNodes {
   private static final Method LATE = Member.method(WATERMARKED, "eventTimeWatermarkForLateEvents");
   private static final Method EVICTION = Member.method(WATERMARKED, "eventTimeWatermarkForEviction");
 
+  // Of a logical plan, in all releases; and joins.
+  private static final Set<String> LOGICAL =
+      Set.of(
+          "Aggregate",
+          "Distinct",
+          "Deduplicate",
+          "DeduplicateWithinWatermark",
+          "FlatMapGroupsWithState",
+          "FlatMapGroupsInPandasWithState",
+          "TransformWithState",
+          "TransformWithStateInPandas",
+          "TransformWithStateInPySpark",
+          "GlobalLimit");
+
   private StatefulNodes() {}
+
+  /** Whether a streaming query over these rows keeps state. */
+  public static boolean areIn(LogicalPlan rows) {
+    List<LogicalPlan> children = CollectionConverters.asJava(rows.children());
+    boolean keepsState =
+        rows instanceof Join
+            ? children.stream().allMatch(LogicalPlan::isStreaming)
+            : rows.isStreaming() && LOGICAL.contains(rows.getClass().getSimpleName());
+    return keepsState || children.stream().anyMatch(StatefulNodes::areIn);
+  }
 
   /** Each behind those below it; but no limit above all of them: Spark runs it over their rows, and keeps its one count. */
   public static List<SparkPlan> of(SparkPlan plan) {
