@@ -80,8 +80,8 @@ def _refusals_of_clients() -> list[Attribute]:
 
     def refuse(*_: Any, **__: Any) -> StreamingQuery:
         raise UnsupportedQueryError(
-            "the job is a client of Spark Connect, whose queries start in its server: none was started. Have it ask the "
-            "server, by pyslash.connect.explain(df) where it would start a query"
+            "the job is a client of Spark Connect, whose queries start in its server: none was started. Have it ask "
+            "the server, by pyslash.connect.explain(df) where it would start a query"
         )
 
     return [(ClientsWriter, "start", refuse), (ClientsWriter, "toTable", refuse)]
