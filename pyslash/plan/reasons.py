@@ -355,6 +355,11 @@ REASONS = (
         _PROCESSOR,
         "an init that declares and deletes variables, and does not read state",
     ),
+    Reason(
+        "its function cannot be read in the driver: {}: {}",
+        _PROCESSOR,
+        "modules that the driver's Python has, too",
+    ),
     Reason("its processor declares a variable twice", _PROCESSOR, "another name; Spark does not run it either"),
     Reason(
         "its processor declares the variable {}, which it deletes in each micro-batch",

@@ -108,3 +108,11 @@ def test_what_has_changed_its_place_has_no_other_name(change: str) -> None:
     assert (moved.plan.columns, moved.gained, moved.keeps_blocks) == (("k", "b", "a"), (), False)
     if change == "names":
         assert evolution_of(last, summed("a", "c"), change, 5).keeps_blocks
+
+
+def test_fields_of_structs_may_have_other_names() -> None:
+    before = processor(value(type="array<struct<a:int,b:decimal(10,2)>>"))
+    last: Any = SimpleNamespace(identity=before)
+    assert evolution_of(last, processor(value(type="array<struct<x:int,b:decimal(10,2)>>")), "exact", 1).keeps_blocks
+    with pytest.raises(PlanMismatchError, match="a variable of the processor: v value"):
+        evolution_of(last, processor(value(type="array<struct<a:bigint,b:decimal(10,2)>>")), "exact", 1)

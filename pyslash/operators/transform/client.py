@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from operator import index
 from typing import Any, Generic, TypeVar
 
 from pyspark.errors import PySparkRuntimeError
@@ -19,9 +18,9 @@ from pyspark.sql.types import Row, StructType
 
 from pyslash.errors import StateVariableError
 from pyslash.operators.transform.state.home import Home
-from pyslash.operators.transform.state.key_state import NEVER_MS, KeyState
+from pyslash.operators.transform.state.key_state import NEVER_MS, KeyState, time_of
 from pyslash.operators.transform.state.values import RowForm, Values, unsafe_order
-from pyslash.operators.transform.state.variables import LIST, MAP, VALUE, Schema, Variable
+from pyslash.operators.transform.state.variables import LIST, MAP, VALUE, Schema, Variable, life_of
 from pyslash.state.processor_blocks import key_bytes, key_of
 
 _NO_TIME_MS = -1
@@ -99,13 +98,13 @@ class StateClient:
     def register_timer(self, expiry_time_stamp_ms: int) -> None:
         """A timer of the key."""
         self._check_timers("Error register timer")
-        self.state().timers.add(index(expiry_time_stamp_ms))
+        self.state().timers.add(time_of(expiry_time_stamp_ms))
         self.change()
 
     def delete_timer(self, expiry_time_stamp_ms: int) -> None:
         """Forget it, if there is one."""
         self._check_timers("Error deleting timer")
-        timers, time_ms = self.state().timers, index(expiry_time_stamp_ms)
+        timers, time_ms = self.state().timers, time_of(expiry_time_stamp_ms)
         if time_ms in timers:
             timers.remove(time_ms)
             self.change()
@@ -220,7 +219,7 @@ class StateHandle(StatefulProcessorHandle):  # type: ignore[misc]
     def _declared(self, name: str, kind: str, ttl_ms: int | None) -> Variable:
         self._check_created(f"Error initializing {kind} state: it can be declared")
         found = self._variables.get(name)
-        if found is None or found.kind != kind or found.ttl_ms != ttl_ms:
+        if found is None or found.kind != kind or found.ttl_ms != life_of(ttl_ms):
             raise StateVariableError(
                 f"a processor's init declares the {kind} variable {name} in a task, and in the driver "
                 f"{found.kept.sql if found is not None else 'no such one'}. An init has to declare the same each time"

@@ -24,7 +24,7 @@ from pyslash.operators.transform.frames import FrameForm, kind_of, united
 from pyslash.operators.transform.processor import Calls, Key
 from pyslash.operators.transform.rows import Given, HomeRows, InputShape, runs
 from pyslash.operators.transform.slices import Nature, Slices
-from pyslash.operators.transform.state.key_state import NEVER_MS
+from pyslash.operators.transform.state.key_state import NEVER_MS, time_of
 from pyslash.operators.transform.state.values import RowForm, Values
 from pyslash.operators.transform.state.variables import STATE_OF_GROUP, unpickled
 
@@ -131,7 +131,7 @@ class GroupStateCalls(Calls):
 
     def _keep(self, client: StateClient, state: GroupState) -> None:
         """As Spark does: a call that does nothing to the state leaves the timeout that it had before, too."""
-        timeout_ms = int(state._timeout_timestamp)
+        timeout_ms = time_of(int(state._timeout_timestamp))
         has_timeout = timeout_ms != GroupState.NO_TIMESTAMP
         if state._updated or state._removed or has_timeout:
             kept = client.state()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 
 Fields = tuple[tuple[str, str], ...]
+_NAME = re.compile(r"(?<=[<,])[^:<>,]+:")  # of a field within a type
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class KeptVariable:
 
     def can_be(self, now: KeptVariable) -> bool:
         """Whether its state can go on as that of this one: fields may have other names."""
-        mine, others = ([[type for _, type in of] for of in (one.value, one.key)] for one in (self, now))
+        mine, others = ([[_NAME.sub("", type) for _, type in of] for of in (one.value, one.key)] for one in (self, now))
         return (self.kind, self.expires, mine) == (now.kind, now.expires, others)
 
 

@@ -40,7 +40,8 @@ class KeyText:
             self.names = [condition]
             self._packed = lambda row: _of_row(row, types)
         elif plan.operator == "transformWithState":
-            self._packed = _of_processor
+            kinds = _IN_STRUCT.findall(plan.keys[0].sql)
+            self._packed = lambda key: _of_processor(key, kinds)
 
     def shown(self, values: Sequence[Any]) -> list[str]:
         """A text for each of the `names`; what is longer than 100 characters is cut."""
@@ -98,10 +99,15 @@ def text_of(value: Any, native: str) -> str:
     return str(value)
 
 
-def _of_processor(key: bytes) -> list[str]:
+def _of_processor(key: bytes, kinds: list[str]) -> list[str]:
+    """Of a tuple of values of these types of Spark's, as far as names of columns let them be told."""
     try:
-        return ["null" if value is None else str(value) for value in key_of(key)]
-    except (ValueError, EOFError, TypeError):
+        values = key_of(key)
+        if len(values) != len(kinds):
+            return ["null" if value is None else str(value) for value in values]
+        raw = [value.encode(errors="surrogatepass") if isinstance(value, str) else value for value in values]
+        return [text_of(value, native_type(kind, "key")) for value, kind in zip(raw, kinds, strict=True)]
+    except (Uncovered, ValueError, EOFError, TypeError):
         return [text_of(key, "binary")]
 
 

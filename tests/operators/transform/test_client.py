@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql.streaming.list_state_client import ListStateIterator
 from pyspark.sql.streaming.map_state_client import MapStateIterator, MapStateKeyValuePairIterator
 from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorHandleState
@@ -65,3 +66,15 @@ def test_an_iterator_that_has_come_to_its_end_is_forgotten() -> None:
     assert [*begun] == [("y",)]
     assert not of_list._reading._rest
     assert not of_map._reading._rest
+
+
+def test_a_time_that_the_jvm_has_not_is_an_error_where_it_is_given() -> None:
+    client = StateClient(Home(), RowForm(KEY), "EventTime", batch_ms=0, watermark_ms=0)
+    handle = StateHandle(client, {}, (), {})
+    client.set_handle_state(StatefulProcessorHandleState.INITIALIZED)
+    client.set_implicit_key(("a",))
+    handle.registerTimer((1 << 63) - 1)
+    for call in (handle.registerTimer, handle.deleteTimer):
+        with pytest.raises(ValueError, match="out of range"):
+            call(1 << 63)
+    assert [*handle.listTimers()] == [(1 << 63) - 1]

@@ -82,6 +82,10 @@ def test_keys_of_a_processor() -> None:
     text = KeyText(PlanIdentity(spec, ("the state of struct<k:string,n:int>", "x"), OF_A_PROCESSOR))
     assert text.shown([key_bytes(("a", None, 5))]) == ["a, null, 5"]
     assert text.shown([b"\xff\xff"]) == ["0xffff"]
+    kinds = "day:date,at:timestamp,raw:binary,is:boolean,k:string"
+    timed = KeyText(PlanIdentity(spec, (f"the state of struct<{kinds}>", "x"), OF_A_PROCESSOR))
+    key = key_bytes((20454, 1_767_225_600_000_000, b"\0\xff", True, "a"))
+    assert timed.shown([key]) == ["2026-01-01, 2026-01-01 00:00:00+00:00, 0x00ff, true, a"]
     assert text.shown([key_bytes(5)]) == ["0x" + key_bytes(5).hex()]  # type: ignore[arg-type]
 
 

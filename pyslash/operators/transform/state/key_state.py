@@ -12,6 +12,7 @@ import marshal
 import struct
 from collections.abc import Iterable
 from itertools import chain
+from operator import index
 
 from pyslash.operators.transform.state.values import Values
 
@@ -84,3 +85,15 @@ def times_of(kept: bytes) -> tuple[int, int]:
     """When a key's first timer fires, and when its first value expires."""
     first, expiry = _HEAD.unpack_from(kept)
     return first, expiry
+
+
+def time_of(time_ms: int) -> int:
+    """The time of a timer, as Python's number.
+
+    Raises:
+        ValueError: the JVM has no such number, so neither has Spark.
+    """
+    time_ms = index(time_ms)
+    if not -NEVER_MS <= time_ms <= NEVER_MS:
+        raise ValueError(f"Value out of range: {time_ms}")
+    return time_ms

@@ -151,9 +151,9 @@ def _cast(kind: DataType) -> Callable[[Any], Any]:
     if isinstance(kind, types.StringType):
         return _string
     if isinstance(kind, types.FloatType):
-        return lambda value: ctypes.c_float(value).value if isinstance(value, float) else None
+        return lambda value: ctypes.c_float(value).value if _is(float, value) else None
     if isinstance(kind, types.DoubleType):
-        return lambda value: value if isinstance(value, float) else None
+        return lambda value: value if _is(float, value) else None
     if isinstance(kind, types.BinaryType):
         return _binary
     if isinstance(kind, types.ArrayType):
@@ -216,19 +216,28 @@ def _integer(bits: int) -> Callable[[Any], int | None]:
     half, whole = 1 << (bits - 1), 1 << bits
 
     def cast(value: Any) -> int | None:
-        if not isinstance(value, int) or isinstance(value, bool) or not -(1 << 63) <= value < 1 << 63:
+        if isinstance(value, bool) or not _is(int, value) or not -(1 << 63) <= value < 1 << 63:
             return None
         return value if -half <= value < half else (value + half) % whole - half
 
     return cast
 
 
+def _is(kind: type, value: Any) -> bool:
+    """Whether it is of this class: members of enums are of one of their own, which the JVM does not know."""
+    if type(value) is kind:
+        return True
+    if isinstance(value, kind):
+        raise _UnfitError(f"{value!r} is of the class {type(value).__name__}, which the JVM does not know")
+    return False
+
+
 def _string(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
+    if value is None or _is(str, value):
         return value
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, int):
+    if _is(int, value):
         return str(value)
     raise _unknown(value, "a string")
 

@@ -104,7 +104,12 @@ def group_state(command: bytes, schema: str) -> list[Variable]:
     Raises:
         Uncovered: the message is the reason.
     """
-    unpickled(command, apart=True)
+    try:
+        unpickled(command, apart=True)
+    except Uncovered:
+        raise
+    except Exception as error:
+        raise Uncovered(f"its function cannot be read in the driver: {type(error).__name__}: {error}") from error
     variable = Variable(STATE_OF_GROUP, VALUE, schema)
     _check(variable, nested=False)  # Spark 4.3 fails over a state that has arrays
     return [variable]
@@ -159,17 +164,19 @@ class _Declarations:
         self.deleted: list[str] = []
 
     def getValueState(self, stateName: str, schema: Schema, ttlDurationMs: int | None = None) -> ValueState:
-        self.variables.append(Variable(stateName, VALUE, _json(schema), ttl_ms=_plain(ttlDurationMs)))
+        self.variables.append(Variable(stateName, VALUE, _json(schema), ttl_ms=life_of(ttlDurationMs)))
         return ValueState(_Undefined(), stateName)
 
     def getListState(self, stateName: str, schema: Schema, ttlDurationMs: int | None = None) -> ListState:
-        self.variables.append(Variable(stateName, LIST, _json(schema), ttl_ms=_plain(ttlDurationMs)))
+        self.variables.append(Variable(stateName, LIST, _json(schema), ttl_ms=life_of(ttlDurationMs)))
         return ListState(_Undefined(), stateName)
 
     def getMapState(
         self, stateName: str, userKeySchema: Schema, valueSchema: Schema, ttlDurationMs: int | None = None
     ) -> MapState:
-        self.variables.append(Variable(stateName, MAP, _json(valueSchema), _json(userKeySchema), _plain(ttlDurationMs)))
+        self.variables.append(
+            Variable(stateName, MAP, _json(valueSchema), _json(userKeySchema), life_of(ttlDurationMs))
+        )
         return MapState(_Undefined(), stateName)
 
     def deleteIfExists(self, stateName: str) -> None:
@@ -186,9 +193,9 @@ class _Undefined:
         raise PySparkRuntimeError(f"{name} of state in the init of a processor")
 
 
-def _plain(ttl_ms: int | None) -> int | None:
-    """Not NumPy's, which is not kept as one of Python."""
-    return None if ttl_ms is None else index(ttl_ms)
+def life_of(ttl_ms: int | None) -> int | None:
+    """A time to live as Python's number, not NumPy's, which is not kept. One of 0 is none, as in Spark."""
+    return None if ttl_ms is None else index(ttl_ms) or None
 
 
 def _fields(schema: str) -> Fields:

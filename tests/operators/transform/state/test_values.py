@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from datetime import date
 from decimal import Decimal
+from enum import IntEnum
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
-from pyspark.sql.types import ArrayType, DataType, DecimalType, IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+)
 
 from pyslash.errors import StateValueError
 from pyslash.operators.transform.state.values import RowForm
@@ -20,9 +30,26 @@ def form(type: DataType) -> RowForm:
     return RowForm(StructType().add("f", type))
 
 
+class Word(str):
+    """Of a class of its own, as members of enums are."""
+
+
+class Real(float):
+    """The same."""
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
 @pytest.mark.parametrize(
     ("type", "value"),
     [
+        (StringType(), Word("x")),
+        (StringType(), Number.ONE),
+        (LongType(), Number.ONE),
+        (DoubleType(), Real(1)),
+        (ArrayType(StringType()), [Word("x")]),
         (DecimalType(10, 2), Decimal("123456789.1")),
         (DecimalType(10, 2), Decimal("99999999.995")),
         (DecimalType(38, 0), Decimal("1e200")),
