@@ -9,14 +9,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from pyslash import _native
 from pyslash.agent.compaction.compactor import SWEEP_SECONDS, Compactor
 from pyslash.agent.compaction.folding import MAX_BLOCKS, Folding, choose_inputs
 from pyslash.agent.store.block_set import LiveBlock
-from pyslash.agent.store.spiller import free_bytes
+from pyslash.agent.store.spiller import Spiller, free_bytes
+from pyslash.errors import SpillError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Commit
+from pyslash.protocol.messages import Commit, MakeRoom
 from pyslash.protocol.token import query_token
 from pyslash.units import AFTER_ALL_PANES, BEYOND_EPOCHS
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
@@ -206,3 +209,25 @@ def test_leases_end_by_the_clock_also_where_nobody_connects(secret: bytes, tmp_p
         assert eventually(lambda: compactor.look() is None and len(ended) > before + 2)
         compactor.end()
         compactor.join()
+
+
+def test_a_query_whose_fold_fails_keeps_no_other_from_its_own(
+    secret: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(directory: str, size: int) -> None:
+        raise SpillError(f"{size} bytes are not free")
+
+    with serving(secret, tmp_path) as agent:
+        state = agent.state
+
+        def commit(query: bytes) -> None:
+            heads = [write(agent.descriptor, 0, [0], query=query, attempt=i) for i in range(MAX_BLOCKS + 1)]
+            state.commit(query, Commit(0, [head.arena_offset for head in heads], PLAN))
+
+        commit(QUERY)
+        Spiller(state).make(QUERY, MakeRoom(1, 0, agent.arena.capacity, str(tmp_path), 1 << 30))
+        assert len(state.holding.disk) == MAX_BLOCKS + 1
+        commit(OTHER_QUERY)
+        monkeypatch.setattr("pyslash.agent.store.spill.scratch_arena", refuse)
+        Compactor(state).fold()
+        assert (state.counters["compactions"], state.counters["failed compactions"]) == (1, 1)

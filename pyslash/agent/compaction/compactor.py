@@ -16,6 +16,7 @@ from pyslash.agent.compaction.folding import Folding
 from pyslash.errors import ArenaFullError, SlashError
 
 if TYPE_CHECKING:
+    from pyslash.agent.store.block_set import BlockSet
     from pyslash.agent.store.state import AgentState
 
 SWEEP_SECONDS = 5.0
@@ -74,7 +75,8 @@ class Compactor(threading.Thread):
 
     def fold(self) -> None:
         """Fold everything that is worth it now, one fold after the other."""
-        while not self._ended and (job := self._folding.begin()) is not None:
+        failed: list[BlockSet] = []  # in this round: the others do not wait for them
+        while not self._ended and (job := self._folding.begin(failed)) is not None:
             folded, needed = None, 0
             try:
                 folded = self._folding.fold(job)
@@ -82,6 +84,6 @@ class Compactor(threading.Thread):
             except SlashError as error:
                 needed = error.wanted_bytes if isinstance(error, ArenaFullError) else 0
                 _log.warning("query %s: %d blocks stay as they are: %s", job.query.hex()[:8], len(job.blocks), error)
-                return
+                failed.append(job.block_set)
             finally:
                 self._folding.end(job, folded, needed)

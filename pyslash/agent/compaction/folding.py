@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -77,14 +77,15 @@ class Folding:
     def __init__(self, state: AgentState) -> None:
         self._state = state
 
-    def begin(self) -> Fold | None:
-        """Blocks of some set that are worth folding, pinned; None if there are none."""
+    def begin(self, failed: Sequence[BlockSet] = ()) -> Fold | None:
+        """Blocks of some set that are worth folding, pinned, but of none that has `failed`; None if there are none."""
         state = self._state
         with state.lock:
             _, largest = free_bytes(state.arena)
             for query, held in state.queries.items():
                 for block_set in held.block_sets():
-                    if block_set.compacting or block_set.compacted is not None:
+                    is_busy = block_set.compacting or block_set.compacted is not None
+                    if is_busy or any(block_set is other for other in failed):
                         continue
                     for on_disk in (False, True):
                         newest = _newest_epoch(block_set) if held.keeps_changes else None
@@ -116,7 +117,8 @@ class Folding:
         state = self._state
         with state.lock:
             state.holding.unpin(job.offsets)
-            job.block_set.no_room = needed / max(1, live_bytes(job.blocks, job.first_live_pane))
+            if not job.on_disk:
+                job.block_set.no_room = needed / max(1, live_bytes(job.blocks, job.first_live_pane))
             outcome = None if folded is None else Outcome(tuple(job.blocks), folded.block)
             if folded is not None and folded.block is not None and folded.data is not None:
                 state.holding.disk.keep(folded.block.offset, folded.data)
