@@ -167,14 +167,8 @@ class Checkpointer:
             if name in done:
                 continue
             stored = _stored(directory, name, size, crc)
-            with self._state.lock:
-                self._check_not_replaced(query, state)
-                if name not in state.restored:
-                    for block in stored[state.restoring.get(name, 0) :]:
-                        self._take_over(query, state, block)
-                        state.restoring[name] = state.restoring.get(name, 0) + 1
-                    state.restoring.pop(name, None)
-                    state.restored[name] = (size, crc)
+            while (at := self._next(query, state, BlockFile(name, size, crc, 0, "", False), len(stored))) is not None:
+                self._take_over(query, state, name, at, stored[at])
         with self._state.lock:
             self._check_not_replaced(query, state)
             self._state.counters["restores"] += 1
@@ -194,21 +188,38 @@ class Checkpointer:
             stored = _stored(directory, name, size, crc)
             with self._state.lock:
                 self._state.state_for(query, request.plan, request.run)
-                heads += [
-                    adopt(self._state.arena, self._state.fd, query, request.epoch, block, request.epoch)
-                    for block in stored
-                ]
+            heads += [
+                adopt(self._state.arena, self._state.fd, query, request.epoch, block, request.epoch) for block in stored
+            ]
         return {"heads": [base64.b64encode(head).decode() for head in heads]}
 
     def _check_not_replaced(self, query: bytes, state: QueryState) -> None:
         if self._state.queries.get(query) is not state:
             raise FencedError(f"run {state.run} of the query was replaced while it restored its files")
 
-    def _take_over(self, query: bytes, state: QueryState, block: StoredBlock) -> None:
+    def _next(self, query: bytes, state: QueryState, file: BlockFile, blocks: int) -> int | None:
+        """Which of a file's blocks is to be restored next; None: it has none that is not."""
+        with self._state.lock:
+            self._check_not_replaced(query, state)
+            at = state.restoring.get(file.name, 0)
+            if file.name in state.restored or at < blocks:
+                return None if file.name in state.restored else at
+            state.restoring.pop(file.name, None)
+            state.restored[file.name] = (file.size, file.crc)
+            return None
+
+    def _take_over(self, query: bytes, state: QueryState, name: str, at: int, block: StoredBlock) -> None:
+        """Restores a block, for whose bytes nobody waits. Not where this call has, or a later run holds the query."""
         # Beyond all epochs, as a compaction's result is: no commit may drop it.
         taken = LiveBlock.of(adopt(self._state.arena, self._state.fd, query, BEYOND_EPOCHS, block))
-        self._state.holding.commit(query, [taken.offset])
-        state.own.add([taken])
+        with self._state.lock:
+            is_wanted = self._state.queries.get(query) is state and name not in state.restored
+            if not is_wanted or state.restoring.get(name, 0) != at:
+                self._state.arena.free(taken.offset)
+                return
+            self._state.holding.commit(query, [taken.offset])
+            state.own.add([taken])
+            state.restoring[name] = at + 1
 
 
 def _stored(directory: BlockDirectory, name: str, size: int, crc: int) -> list[StoredBlock]:

@@ -8,22 +8,26 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from pyslash import _native
 from pyslash._native import Head, crc32c
+from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.process.launch import AgentRequest, ensure
+from pyslash.agent.store.adopt import adopt
 from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
-from pyslash.protocol.messages import Checkpoint, FoldFiles, Replicate, Restore, Resume, Snapshot, Take
+from pyslash.protocol.messages import Checkpoint, Commit, FoldFiles, Replicate, Restore, Resume, Snapshot, Take
 from pyslash.protocol.token import query_token
 from pyslash.state.files.block_head import head_crc
 from pyslash.units import AFTER_ALL_PANES
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 from tests.agent.conftest import Pair
+from tests.transport.in_process import serving
 
 RATE = 1 << 30
 
@@ -327,3 +331,49 @@ def test_a_restore_without_room_leaves_nothing_half_done(
     finally:
         jvm.kill()
         jvm.wait()
+
+
+def test_nobody_waits_for_the_bytes_of_a_restore(
+    secret: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, locked = str(tmp_path / "blocks"), list[bool]()
+    with serving(secret, tmp_path) as agent:
+        state, files = agent.state, Checkpointer(agent.state)
+        offset = write(agent.descriptor, 0, [0]).arena_offset
+        written = files.checkpoint(QUERY, Checkpoint(0, [offset], PLAN, 1, folder, "0.arrow", False))
+        state.commit(QUERY, Commit(0, [offset], PLAN, 1))
+        file = ["0.arrow", written["bytes"], written["crc"]]
+
+        def watched(*given: Any) -> bytes:
+            locked.append(state.lock.locked())
+            return adopt(*given)
+
+        monkeypatch.setattr("pyslash.agent.checkpoint.adopt", watched)
+        files.restore(QUERY, Restore(PLAN, 2, folder, [file]))
+        files.take(QUERY, Take(3, PLAN, 2, folder, [file]))
+    assert locked == [False, False]
+
+
+def test_a_restore_that_is_asked_for_twice_at_once_restores_each_block_once(
+    secret: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that had no answer in time asks again, while the first call is still at it."""
+    folder = str(tmp_path / "blocks")
+    with serving(secret, tmp_path) as agent:
+        state, files = agent.state, Checkpointer(agent.state)
+        offsets = [write(agent.descriptor, 0, [0], attempt=attempt).arena_offset for attempt in range(3)]
+        written = files.checkpoint(QUERY, Checkpoint(0, offsets, PLAN, 1, folder, "0.arrow", False))
+        state.commit(QUERY, Commit(0, offsets, PLAN, 1))
+        asked = Restore(PLAN, 2, folder, [["0.arrow", written["bytes"], written["crc"]]])
+        calls = list[int]()
+
+        def meanwhile(*given: Any) -> bytes:
+            calls.append(len(calls))
+            if len(calls) == 2:  # at the second block of the first call
+                files.restore(QUERY, asked)
+            return adopt(*given)
+
+        monkeypatch.setattr("pyslash.agent.checkpoint.adopt", meanwhile)
+        files.restore(QUERY, asked)
+        assert len(state.queries[QUERY].own.live) == 3
+        assert sum(count for one in state.queries[QUERY].own.live.values() for _, count, _ in one.panes) == 3
