@@ -31,6 +31,7 @@ class Replicas:
         self._plan = plan
         self._run = run
         self._timeout = timeout_seconds
+        self._seconds = max(1, int(timeout_seconds))
 
     def sources(self, standby: str) -> list[str]:
         """The agents whose replicas an agent has."""
@@ -57,7 +58,9 @@ class Replicas:
                 return
             to = self._group.agent(standby).to_json()
             heads = list(own.values())
-            request = Replicate(epoch, list(own), self._plan, self._run, to, transport, whole, heads)
+            request = Replicate(
+                epoch, list(own), self._plan, self._run, to, transport, whole, heads, timeout_seconds=self._seconds
+            )
             sent[source] = client.replicate(request, self._timeout)
 
         self._room.make_for(epoch, lambda: self._group.each(send))
@@ -93,7 +96,7 @@ class Replicas:
             if standby is None or source in sent:
                 return
             to = self._group.agent(standby).to_json()
-            request = Replicate(epoch, [], self._plan, self._run, to, transport, True, settled=True)
+            request = Replicate(epoch, [], self._plan, self._run, to, transport, True, [], True, self._seconds)
             try:
                 sent[source] = client.replicate(request, self._timeout)
                 self.standbys[source] = standby

@@ -158,7 +158,8 @@ class Replicate:
     """Write these published blocks of the epoch to a standby, an agent's descriptor (JSON), by this transport.
 
     `whole`: and all committed ones, for a standby that has none of them. `heads`: as in a commit. `settled`: the epoch
-    is committed already, and the standby has its replica as soon as it is written.
+    is committed already, and the standby has its replica as soon as it is written. `timeout_seconds` bounds each call
+    of the standby, and each block.
     """
 
     epoch: Epoch
@@ -170,6 +171,7 @@ class Replicate:
     whole: Flag
     heads: Heads = field_of(default_factory=list)
     settled: Flag = False
+    timeout_seconds: Annotated[int, integer(1, 1 << 20)] = 30
 
 
 @dataclass(frozen=True)
