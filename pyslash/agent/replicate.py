@@ -19,9 +19,7 @@ from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Replicate, Reserve, Seal
 from pyslash.protocol.token import Right, query_token
 from pyslash.state.files.block_head import head_crc
-from pyslash.transport import choose_transport
-
-TIMEOUT_SECONDS = 30.0
+from pyslash.transport import choose_transport, close_transports
 
 
 class Replicator:
@@ -53,23 +51,24 @@ class Replicator:
             room = [[block.offset, block.length, head_crc(block.head)] for block in blocks]
             taken_over = self._figures.taken_over(query, epoch) if request.settled else []
             asked = Reserve(epoch, self._source, room, plan, run, request.whole, request.settled, taken_over)
-            places = client.act("reserve", asked)["offsets"]
+            places = client.act("reserve", asked, request.timeout_seconds)["offsets"]
             if blocks:
-                transport = choose_transport(standby, request.transport, query, token, TIMEOUT_SECONDS)
+                transport = choose_transport(standby, request.transport, query, token, request.timeout_seconds)
                 for block, offset in zip(blocks, places, strict=True):
                     head = relocated(block.head, query, standby.incarnation_bytes, offset)
                     transport.write(standby, offset, head)
                     body = self._lent.view(block, len(head), block.length - len(head))
                     transport.write(standby, offset + len(head), body)
-            client.act("seal", Seal(epoch, self._source, plan, run))
+            client.act("seal", Seal(epoch, self._source, plan, run), request.timeout_seconds)
         return {"bytes": sum(block.length for block in blocks)}
 
     def drop(self, query: bytes) -> None:
-        """Ends the connection of a query."""
+        """Ends the connections of a query that has ended: to its standby, and those by which it was gathered."""
         with self._lock:
             client = self._clients.pop(query, None)
         if client is not None:
             client.close()
+        close_transports(query)
 
     def _client(self, query: bytes, standby: AgentDescriptor) -> AgentClient:
         with self._lock:
@@ -77,6 +76,6 @@ class Replicator:
             if known is None or known.descriptor != standby:
                 # The one before it goes when its last call has ended.
                 token = query_token(self._secret, query, Right.REPLICATE)
-                known = AgentClient(standby, query, token, timeout_seconds=TIMEOUT_SECONDS, secret=self._secret)
+                known = AgentClient(standby, query, token, secret=self._secret)
                 self._clients[query] = known
             return known

@@ -71,6 +71,7 @@ from pyslash.protocol.messages import (
 )
 from pyslash.protocol.token import Right, directory_grant, query_token, request_grant
 from pyslash.protocol.wire import CHUNK_BYTES, PIECES_A_FRAME, Caller, Channel, Kind
+from pyslash.units import AFTER_ALL_PANES
 
 _log = logging.getLogger(__name__)
 
@@ -187,8 +188,8 @@ class AgentServer:
 
     def _start(self, bound: socket.socket) -> Listener:
         listener = Listener(bound, connection_limit(), self._welcome, self._answer)
-        self._listeners.append(listener)
         listener.start()
+        self._listeners.append(listener)
         return listener
 
     def _welcome(self, connection: socket.socket, deadline: float) -> tuple[Channel, Caller]:
@@ -267,8 +268,7 @@ class AgentServer:
 
     def _read(self, channel: Channel, caller: Caller, call: _Call) -> None:
         """The ranges in order, many in a frame. A reader that is slow keeps its part of the readers' budget."""
-        request = parse(Read, call.body)
-        with self._lent.pinned(caller.query, request) as views:
+        with self._lent.pinned(caller.query, parse(Read, call.body)) as views:
             for pieces in _frames(memoryview(view).cast("B") for view in views):
                 channel.send_data(pieces, _soon())
         channel.send(Kind.RESULT, b"{}", _soon())
@@ -329,16 +329,17 @@ class AgentServer:
     def _release(self, caller: Caller, request: Release) -> dict[str, Any]:
         answer = self._state.release(caller.query, request)
         self._compactor.look()
+        if request.before_pane == AFTER_ALL_PANES:
+            self._replicator.drop(caller.query)
         return answer
 
     def _stats(self) -> dict[str, Any]:
-        connections = sum(listener.connections for listener in self._listeners)
         return {
             **self._figures.stats(),
             **self._verbs.figures(),
             **self._gatherer.figures(),
             **_process_figures(),
-            "connections": connections,
+            "connections": sum(listener.connections for listener in self._listeners),
         }
 
     def _drop(self, query: bytes) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pyslash.emit.merge import PREFIXES, HomeUpdate, MergeRequest, merge
 from pyslash.plan.emission import Emission
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.state.version import LiveBlock, StateVersion, heads_of, length_of
+from pyslash.transport import close_transports
 from pyslash.units import Epoch
 
 _MOST_TASKS_A_CORE = 32
@@ -171,6 +172,7 @@ class Merging:
     def close(self) -> None:
         """The run is over."""
         self._columns.close()
+        close_transports(self._reading.query_id)
 
     def _local(self, session: SparkSession, rows: pa.Table) -> DataFrame:
         """Rows that the driver has at hand."""

@@ -3,7 +3,7 @@ a stream (`tcp`), and the choice between them for each peer (`choose`).
 """
 
 from pyslash.transport.base import Memory, Placed, Range, Transport, TransportCounters
-from pyslash.transport.choose import Choice, Transports, choose_transport
+from pyslash.transport.choose import Choice, Transports, choose_transport, close_transports
 
 __all__ = [
     "Choice",
@@ -14,4 +14,5 @@ __all__ = [
     "TransportCounters",
     "Transports",
     "choose_transport",
+    "close_transports",
 ]

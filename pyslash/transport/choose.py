@@ -116,3 +116,11 @@ def choose_transport(
             _, oldest = _by_query.popitem(last=False)
             oldest.close()
     return transports.choose(peer, mode).transport
+
+
+def close_transports(query: bytes) -> None:
+    """Closes what this process has mapped and connected for a query that has ended here, or begins again."""
+    with _lock:
+        ended = [_by_query.pop(name) for name in [*_by_query] if name[:2] == (os.getpid(), query)]
+    for transports in ended:
+        transports.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -10,7 +11,13 @@ import pytest
 
 from pyslash.agent.compaction.compactor import SWEEP_SECONDS
 from pyslash.agent.compaction.folding import MAX_BLOCKS
-from pyslash.errors import ArenaFullError, CorruptBlockError, FencedError, InvalidRequestError
+from pyslash.errors import (
+    AgentTimeoutError,
+    ArenaFullError,
+    CorruptBlockError,
+    FencedError,
+    InvalidRequestError,
+)
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Begin, Promote, Replicate, Reserve, Resume, Seal
@@ -286,3 +293,23 @@ def test_a_drop_frees_replicas(agent: AgentDescriptor, client: AgentClient, stan
     standby[1].drop()
     assert attach(standby[0]).blocks() == []
     assert standby[1].stats()["queries"] == {}
+
+
+def test_a_query_that_has_ended_leaves_no_connection_to_its_standby(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair
+) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    before = standby[1].stats()["connections"]
+    client.release(AFTER_ALL_PANES, 1)
+    assert eventually(lambda: standby[1].stats()["connections"] < before)
+
+
+def test_a_standby_has_as_long_as_the_driver_says(agent: AgentDescriptor, client: AgentClient, standby: Pair) -> None:
+    offset = write(agent, 0, [0]).arena_offset
+    asked = Replicate(0, [offset], PLAN, 1, standby[0].to_json(), "tcp", True, timeout_seconds=1)
+    os.kill(standby[0].pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(AgentTimeoutError, match=r"reserve: no answer within 1 s"):
+            client.replicate(asked, 20)
+    finally:
+        os.kill(standby[0].pid, signal.SIGCONT)

@@ -22,7 +22,7 @@ from pyslash.errors import (
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
-from pyslash.transport import Transports, choose_transport, shm
+from pyslash.transport import Transports, choose_transport, close_transports, shm
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, write
 from tests.agent.conftest import wait_until_gone
 
@@ -162,3 +162,18 @@ def test_a_query_that_starts_again_may_give_its_reads_another_time(
             choose_transport(agent, "tcp", QUERY, token, 0.2).read(agent, head.arena_offset, [(0, 192)])
     finally:
         os.kill(agent.pid, signal.SIGCONT)
+
+
+def test_what_a_process_has_mapped_for_a_query_goes_with_it(
+    agent: AgentDescriptor, head: _native.Head, secret: bytes
+) -> None:
+    def mapped() -> int:
+        return Path("/proc/self/maps").read_text().count("memfd:pyslash-arena")
+
+    before = mapped()
+    choose_transport(agent, "shm", QUERY, query_token(secret, QUERY)).read(agent, head.arena_offset, [(0, 192)])
+    assert mapped() == before + 1
+    close_transports(OTHER_QUERY)
+    assert mapped() == before + 1
+    close_transports(QUERY)
+    assert mapped() == before
