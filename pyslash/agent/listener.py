@@ -82,6 +82,18 @@ class Listener(threading.Thread):
         with self._lock:
             return len(self._open)
 
+    def start(self) -> None:
+        """Begins to accept.
+
+        Raises:
+            RuntimeError: the system has no thread for that. Whoever comes does not wait for one: the socket is closed.
+        """
+        try:
+            super().start()
+        except RuntimeError:
+            wire.end(self._bound)
+            raise
+
     def run(self) -> None:
         """Until `close`."""
         while not self._ended:

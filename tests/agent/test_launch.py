@@ -423,3 +423,9 @@ def test_the_command_prints_the_descriptor(agent: AgentDescriptor, request_agent
         [sys.executable, "-m", "pyslash.agent", "ensure"], input=json.dumps(body), text=True, capture_output=True
     )
     assert AgentDescriptor.from_json(done.stdout) == agent
+
+
+def test_a_folder_that_cannot_be_made_is_a_typed_error(request_agent: Request, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(AgentStartError, match="file"):
+        ensure(request_agent(runtime_dir=str(tmp_path / "file" / "r")))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from pyslash.agent.listener import Listener
 from pyslash.errors import AgentBusyError
 from pyslash.protocol import wire
 from pyslash.protocol.caller import Via
@@ -66,3 +68,17 @@ def test_a_client_waits_for_a_thread_until_its_deadline(
         pytest.raises(AgentBusyError, match=r"describe: the agent has no thread"),
     ):
         client.describe()
+
+
+def test_a_socket_that_nobody_can_serve_takes_no_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    path = str(tmp_path / "agent.sock")
+    listener = Listener(wire.listen_unix(path, 1), 8, Mock(), Mock())
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none)
+        with pytest.raises(RuntimeError, match="new thread"):
+            listener.start()
+    with pytest.raises(ConnectionRefusedError):
+        wire.connect_unix(path, 1)

@@ -39,3 +39,19 @@ def test_what_cannot_be_put_back_now_is_put_back_later(runtime_root: Path, error
     assert not announced()
     presence.keep()
     assert announced()
+
+
+def test_files_that_cannot_be_looked_at_end_no_agent(runtime_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stale(*_: object) -> bool:
+        raise OSError(116, "Stale file handle")
+
+    runtime, listening = open_runtime(str(runtime_root), os.getpid(), 1, "a" * 16), list[object]()
+    presence = Presence(runtime)
+    runtime.log.touch()
+    presence.announce(lambda path: listening.append(wire.listen_unix(path, 1)), "{}")
+    with monkeypatch.context() as patched:
+        patched.setattr("pyslash.agent.process.presence.is_open_file", stale)
+        presence.keep()
+    runtime.remove_agent_files()
+    presence.keep()
+    assert runtime.socket.exists()

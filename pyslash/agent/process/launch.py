@@ -104,10 +104,13 @@ def ensure(request: AgentRequest) -> AgentDescriptor:
     jvm_start = process.start_time(request.jvm_pid)
     if jvm_start is None:
         raise AgentStartError(f"no agent for JVM {request.jvm_pid}: there is no such process")
-    runtime = open_runtime(request.runtime_dir, request.jvm_pid, jvm_start, secret_name(request.secret))
-    with runtime.lock(deadline):
-        running = _running_agent(request, runtime, deadline)
-        return running if running is not None else _start(request, jvm_start, runtime, deadline)
+    try:
+        runtime = open_runtime(request.runtime_dir, request.jvm_pid, jvm_start, secret_name(request.secret))
+        with runtime.lock(deadline):
+            running = _running_agent(request, runtime, deadline)
+            return running if running is not None else _start(request, jvm_start, runtime, deadline)
+    except OSError as error:
+        raise AgentStartError(f"no agent for JVM {request.jvm_pid}: {error}") from error
 
 
 def ensure_from_worker(
@@ -194,6 +197,9 @@ def _start(request: AgentRequest, jvm_start: int, runtime: RuntimeDirectory, dea
                 env=_environment(),
                 cwd="/",
             )
+    except BaseException:
+        os.close(ready)
+        raise
     finally:
         os.close(ready_of_agent)
     order = {

@@ -45,9 +45,9 @@ class Presence:
 
     def keep(self) -> None:
         """Puts back what is missing; what cannot be put back now is tried again the next time."""
-        if self._is_whole():
-            return
         try:
+            if self._is_whole():
+                return
             self._runtime.make()
             if not is_open_file(self._runtime.path, self._folder):
                 self._folder = _instead_of(self._folder, self._runtime.hold_folder())
@@ -76,7 +76,11 @@ class Presence:
 
     def _open_socket(self) -> None:
         self._runtime.socket.unlink(missing_ok=True)
-        self._listen(str(self._runtime.socket))
+        try:
+            self._listen(str(self._runtime.socket))
+        except BaseException:
+            self._runtime.socket.unlink(missing_ok=True)  # callers come again where there is none
+            raise
         self._socket = self._runtime.socket.stat()
 
     def _write_descriptor(self) -> None:
