@@ -167,8 +167,12 @@ class Checkpointer:
             if name in done:
                 continue
             stored = _stored(directory, name, size, crc)
-            while (at := self._next(query, state, BlockFile(name, size, crc, 0, "", False), len(stored))) is not None:
+            while (at := self._next(query, state, name, len(stored))) < len(stored):
                 self._take_over(query, state, name, at, stored[at])
+            with self._state.lock:
+                self._check_not_replaced(query, state)
+                state.restoring.pop(name, None)
+                state.restored[name] = (size, crc)
         with self._state.lock:
             self._check_not_replaced(query, state)
             self._state.counters["restores"] += 1
@@ -197,16 +201,11 @@ class Checkpointer:
         if self._state.queries.get(query) is not state:
             raise FencedError(f"run {state.run} of the query was replaced while it restored its files")
 
-    def _next(self, query: bytes, state: QueryState, file: BlockFile, blocks: int) -> int | None:
-        """Which of a file's blocks is to be restored next; None: it has none that is not."""
+    def _next(self, query: bytes, state: QueryState, name: str, blocks: int) -> int:
+        """Which of a file's blocks is to be restored next; `blocks`: none is left."""
         with self._state.lock:
             self._check_not_replaced(query, state)
-            at = state.restoring.get(file.name, 0)
-            if file.name in state.restored or at < blocks:
-                return None if file.name in state.restored else at
-            state.restoring.pop(file.name, None)
-            state.restored[file.name] = (file.size, file.crc)
-            return None
+            return blocks if name in state.restored else state.restoring.get(name, 0)
 
     def _take_over(self, query: bytes, state: QueryState, name: str, at: int, block: StoredBlock) -> None:
         """Restores a block, for whose bytes nobody waits. Not where this call has, or a later run holds the query."""

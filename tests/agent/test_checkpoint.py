@@ -365,6 +365,12 @@ def test_a_restore_that_is_asked_for_twice_at_once_restores_each_block_once(
         written = files.checkpoint(QUERY, Checkpoint(0, offsets, PLAN, 1, folder, "0.arrow", False))
         state.commit(QUERY, Commit(0, offsets, PLAN, 1))
         asked = Restore(PLAN, 2, folder, [["0.arrow", written["bytes"], written["crc"]]])
+
+        def panes() -> list[tuple[int, int]]:
+            live = state.queries[QUERY].own.live.values()
+            return sorted((pane, count) for block in live for pane, count, _ in block.panes)
+
+        before = panes()
         calls = list[int]()
 
         def meanwhile(*given: Any) -> bytes:
@@ -375,5 +381,5 @@ def test_a_restore_that_is_asked_for_twice_at_once_restores_each_block_once(
 
         monkeypatch.setattr("pyslash.agent.checkpoint.adopt", meanwhile)
         files.restore(QUERY, asked)
-        assert len(state.queries[QUERY].own.live) == 3
-        assert sum(count for one in state.queries[QUERY].own.live.values() for _, count, _ in one.panes) == 3
+        assert panes() == before
+        assert len(before) == 3

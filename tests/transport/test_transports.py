@@ -170,6 +170,7 @@ def test_what_a_process_has_mapped_for_a_query_goes_with_it(
     def mapped() -> int:
         return Path("/proc/self/maps").read_text().count("memfd:pyslash-arena")
 
+    close_transports(QUERY)  # what other tests have left
     before = mapped()
     choose_transport(agent, "shm", QUERY, query_token(secret, QUERY)).read(agent, head.arena_offset, [(0, 192)])
     assert mapped() == before + 1
