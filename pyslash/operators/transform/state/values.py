@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import Any, TypeGuard, TypeVar
+from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import types
@@ -18,7 +18,6 @@ from pyspark.sql.types import DataType, Row, StructField, StructType
 from pyslash.errors import StateValueError
 
 Values = tuple[Any, ...]
-Kind = TypeVar("Kind")
 _BITS = {
     types.ByteType: 8,
     types.ShortType: 16,
@@ -216,15 +215,16 @@ def _unknown(value: Any, field: str) -> StateValueError:
 def _integer(bits: int) -> Callable[[Any], int | None]:
     half, whole = 1 << (bits - 1), 1 << bits
 
-    def cast(value: object) -> int | None:
+    def cast(value: Any) -> int | None:
         if isinstance(value, bool) or not _is(int, value) or not -(1 << 63) <= value < 1 << 63:
             return None
-        return value if -half <= value < half else (value + half) % whole - half
+        number: int = value
+        return number if -half <= number < half else (number + half) % whole - half
 
     return cast
 
 
-def _is(kind: type[Kind], value: object) -> TypeGuard[Kind]:
+def _is(kind: type, value: Any) -> bool:
     """Whether it is of this class: members of enums are of one of their own, which the JVM does not know."""
     if type(value) is kind:
         return True
@@ -233,9 +233,11 @@ def _is(kind: type[Kind], value: object) -> TypeGuard[Kind]:
     return False
 
 
-def _string(value: object) -> str | None:
-    if value is None or _is(str, value):
-        return value
+def _string(value: Any) -> str | None:
+    if value is None:
+        return None
+    if _is(str, value):
+        return str(value)
     if isinstance(value, bool):
         return str(value).lower()
     if _is(int, value):
