@@ -58,8 +58,14 @@ def test_a_fixed_gap_needs_no_column(events: DataFrame) -> None:
 
 @pytest.mark.parametrize(
     "gap",
-    ["concat(v, ' seconds')", "'1 day'", "CASE WHEN v > 0 THEN '1 minute' ELSE '2 minutes' END"],
-    ids=["of a row", "of the calendar", "of a case"],
+    [
+        "concat(v, ' seconds')",
+        "'1 day'",
+        "CASE WHEN v > 0 THEN '1 minute' ELSE '2 minutes' END",
+        "CASE WHEN hour(ts) >= 8 AND hour(ts) < 18 THEN '10 minutes' ELSE '1 minute' END",
+        "CASE WHEN ts >= '2024-11-29' AND ts < '2024-12-02' THEN '10 minutes' ELSE '1 minute' END",
+    ],
+    ids=["of a row", "of the calendar", "of a case", "of the hour", "of some days"],
 )
 def test_where_rows_have_ends_of_their_own_spark_computes_them(events: DataFrame, gap: str) -> None:
     found = operator(counted(events, gap))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,7 @@ def grouped(rows: DataFrame, gap: Any) -> DataFrame:
 QUERIES: dict[str, Query] = {
     "fixed": lambda rows: grouped(rows, "5 seconds"),
     "dynamic": lambda rows: grouped(rows, F.expr("concat(gap, ' seconds')")),
+    "by time": lambda rows: grouped(rows, F.expr("CASE WHEN minute(ts) = 17 THEN '2 seconds' ELSE '6 seconds' END")),
 }
 PATHS = {
     "driver": {"merge.driverBytes": "1g"},
@@ -70,7 +72,7 @@ PATHS = {
 def sparks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
     """Plain Spark's micro-batches, by gap and output mode."""
     found = {}
-    for gap, output in (("fixed", "append"), ("fixed", "complete"), ("dynamic", "append"), ("dynamic", "complete")):
+    for gap, output in (*product(("fixed", "dynamic"), ("append", "complete")), ("by time", "append")):
         stream = made(spark, tmp_path_factory.mktemp(f"{gap}-{output}"))
         found[gap, output] = ran(stream.read(), stream.folder, QUERIES[gap], output, "off").batches
         assert sum(map(len, found[gap, output])) > 80
@@ -85,6 +87,7 @@ def sparks(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dic
         ("fixed", "append", "rewritten"),
         ("fixed", "complete", "homes"),
         ("dynamic", "append", "homes"),
+        ("by time", "append", "homes"),
         ("dynamic", "append", "tcp"),
         ("dynamic", "complete", "rewritten"),
         ("dynamic", "append", "no room"),

@@ -285,6 +285,10 @@ public final class WindowedInput {
    * evaluating Spark's own expressions. Else 0, as for a day by the calendar.
    */
   private long constantGap() {
+    // Of a gap that is computed of the time, the end has it once more. Samples may miss the hours that it tells apart.
+    if (CollectionConverters.asJava(bound(1).collectLeaves()).stream().filter(this::isTime).count() > 1) {
+      return 0;
+    }
     for (Expression leaf : CollectionConverters.asJava(structs.get(0).collectLeaves())) {
       boolean isOfCalendar =
           leaf instanceof Literal literal
