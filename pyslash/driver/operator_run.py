@@ -178,7 +178,8 @@ class OperatorRun:
         """Make the epoch part of the state."""
         self.state.coordinator.commit(manifest)
         self.state.last = manifest
-        if self._snapshots is not None and self._snapshots.are_due:
+        # Not of an epoch that is repeated: where its sink fails again and again, nobody names the file, nor sweeps it.
+        if self._snapshots is not None and self.state.swept and self._snapshots.are_due:
             self._beside.wake()
 
     def merge(self, batch: SparkBatch, manifest: Manifest) -> tuple[Merged, EpochFigures]:
@@ -255,6 +256,8 @@ class OperatorRun:
         if self._snapshots is not None:
             self._snapshots.close()
             self._beside.close()
+        if self.state.durable is not None:
+            self.state.durable.forget_replanned()
         self.state.coordinator.group.close()
 
 

@@ -23,8 +23,8 @@ MOST_FILES = 8
 # who reads the state, or restores it, opens few.
 MOST_SMALL = 16
 _FOLDED_BYTES = 256 << 20
-# Snapshots are written beside epochs. Of an agent that could not, an epoch has it written, once there are so many times
-# as many files.
+# Snapshots are written beside epochs. Of an agent that could not, or where runs end before an epoch can name one, an
+# epoch has it written, once there are so many times as many files.
 _AT_LAST = 8
 # Files that were replaced stay for so many seconds: a read of the state of a query that runs has a manifest first, and
 # opens its files one after the other.
@@ -64,20 +64,25 @@ class DurableState:
         self._offered: dict[str, Replacement] = {}
         self.under_way = ""  # the agent that writes a file beside epochs
         self.refused: set[str] = set()  # agents that could not write a snapshot beside epochs
+        self._has_logged = False  # an epoch of this run
         self._rewritten: Counter[str] = Counter()  # by holder, snapshots that epochs have written
         self._rewriting: set[str] = set()  # holders of which the epoch under way has
         self.first_live_pane = self._offered_pane = BEFORE_ALL_PANES  # of the last epoch that was logged; under way
         self._obsolete: dict[str, float] = {}  # of files that no manifest needs, since when
         self._seconds = seconds
         self._replanned: set[str] = set()  # files of the query before it was changed, until a manifest has the new ones
+        self._is_offered = False  # whether a manifest may have come to name what there is now
 
     def want_snapshots(self) -> list[str]:
         """Agents of which a file should hold all of their state."""
         return [holder for holder in self._with_files(MOST_FILES) if holder not in self.refused]
 
     def need_snapshots(self) -> list[str]:
-        """Agents whose next file has to, as no snapshot comes. Where one is merely late, no epoch waits for it."""
-        return [holder for holder in self._with_files(_AT_LAST * MOST_FILES) if holder in self.refused]
+        """Agents whose next file has to, as no snapshot comes: they have refused one, or the run begins with as many
+        files, as runs of one epoch leave (`Trigger.AvailableNow`). Where one is merely late, no epoch waits for it.
+        """
+        many = self._with_files(_AT_LAST * MOST_FILES)
+        return [holder for holder in many if holder in self.refused or not self._has_logged]
 
     def _with_files(self, number: int) -> list[str]:
         """Agents that have so many, with enough in them that no snapshot has, and nothing on its way."""
@@ -112,7 +117,7 @@ class DurableState:
         """The files after an epoch has added its own, without those that snapshots replace and those with dead panes
         only.
         """
-        self._offered_pane = first_live_pane
+        self._offered_pane, self._is_offered = first_live_pane, True
         replaced = self._rewriting = {file.holder for file in added if file.snapshot}
         self._offered = dict(self._ready)
         ready = [
@@ -132,6 +137,7 @@ class DurableState:
 
     def logged(self, files: list[BlockFile]) -> None:
         """A manifest now names these files; `clean` deletes the others, once Spark has logged its epoch."""
+        self._has_logged = True
         before = {file.name for file in self.files} | self._replanned
         before |= {one.file.name for one in self._offered.values()}
         self._replanned.clear()
@@ -160,6 +166,11 @@ class DurableState:
             written.append(replace(file, name=name, bytes=size, crc=crc))
         self._replanned = {file.name for file in self.files}
         self.files = written
+
+    def forget_replanned(self) -> None:
+        """The run is over. What it has rewritten is deleted, unless a manifest may have come to name it."""
+        if self._replanned and not self._is_offered:
+            self.directory.delete({file.name for file in self.files})
 
     def assign(self, holders: dict[str, str]) -> None:
         """Blocks of a file (by name) are held by this agent from now on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -89,12 +90,39 @@ def test_a_snapshot_replaces_what_its_holder_had_written_by_then(written: Writte
 def test_an_epoch_writes_a_snapshot_where_none_comes(written: Written) -> None:
     files = [file(epoch, "a") for epoch in range(8 * MOST_FILES)]
     state = DurableState(durable(written).directory, files)
+    state.logged(files)
     assert "a" not in state.need_snapshots()  # it may merely be late
     state.refused.add("a")
     assert "a" in state.need_snapshots()
     assert "a" not in state.want_snapshots()
     whole = file(99, "a", 5000, "e" * 32)
     assert state.with_epoch([whole], 0) == [whole]
+
+
+def test_runs_of_one_epoch_each_do_not_pile_up_files(written: Written) -> None:
+    """As with `Trigger.AvailableNow`: no epoch follows that names what is written beside the one."""
+    directory, files = durable(written).directory, list[BlockFile]()
+    for epoch in range(40 * MOST_FILES):
+        run = DurableState(directory, files)
+        whole = "a" in run.need_snapshots()
+        run.logged(run.with_epoch([replace(file(epoch, "a"), snapshot=whole)], 0))
+        assert run.need_snapshots() == []  # later epochs leave it to what is written beside them
+        files = run.files
+        assert len(files) <= 8 * MOST_FILES
+
+
+def test_what_a_run_has_rewritten_goes_with_it_unless_a_manifest_names_it(written: Written) -> None:
+    state = durable(written)
+    before = state.directory.names()
+    state.replan(BEFORE, NOW, 1, 2)
+    assert state.directory.names() > before
+    state.forget_replanned()
+    assert state.directory.names() == before
+    state = durable(written)
+    state.replan(BEFORE, NOW, 1, 2)
+    state.with_epoch([], 0)  # of which nobody knows whether a manifest was written, if that has failed
+    state.forget_replanned()
+    assert {one.name for one in state.files} <= state.directory.names()
 
 
 def test_one_file_stands_for_small_ones_between_snapshots(written: Written) -> None:
