@@ -63,6 +63,7 @@ class EpochRunner:
         self.operators = [OperatorRunner(operator, conf, secret, ports) for operator in operators]
         self.progress: ProgressLog | None = None
         self.ending = threading.Lock()  # held while `end` is called
+        self.is_running = False  # an epoch: Spark calls a query inactive while the last one is yet to end
         self.sink = sink
         self._conf = conf
         self._spark_batch = spark_batch
@@ -83,6 +84,13 @@ class EpochRunner:
             StoppedError: the query was stopped.
             Exception: Spark's own error.
         """
+        self.is_running = True
+        try:
+            self._run(batch, epoch)
+        finally:
+            self.is_running = False
+
+    def _run(self, batch: DataFrame, epoch: Epoch) -> None:
         if self.is_left_to_spark:
             self.sink.write(batch, epoch)
             return
@@ -170,7 +178,7 @@ class EpochRunner:
                 if self._backlog is not None:
                     result = self._backlog.rows(result)
             except Exception as error:
-                self._begin_again(epoch, progress, error)
+                self._begin_again(execution, epoch, progress, error)
                 continue
             try:
                 with progress[-1].timed("sink"):
@@ -179,7 +187,7 @@ class EpochRunner:
             except Exception as error:
                 if not self.sink.repeats:
                     raise
-                self._begin_again(epoch, progress, error)
+                self._begin_again(execution, epoch, progress, error)
         held = self._held.look(execution, time.monotonic())
         behind = self._records_behind(execution)
         for operator, batch, figures in zip(self.operators, batches, progress, strict=True):
@@ -214,10 +222,13 @@ class EpochRunner:
             batches.append(batches[-1].above(plan))
         return batches, batches[-1].result(plan)
 
-    def _begin_again(self, epoch: Epoch, progress: list[EpochProgress], error: Exception) -> None:
+    def _begin_again(
+        self, execution: SparkBatch, epoch: Epoch, progress: list[EpochProgress], error: Exception
+    ) -> None:
         """Forget the failed run if another one may succeed; else raise its error."""
         is_final = progress[0].recoveries == _MOST_RECOVERIES or isinstance(error, _FINAL)
-        if is_final or not any(operator.can_begin_again(error) for operator in self.operators):
+        # What a stop has cancelled looks like a job that has failed, and nothing would cancel the next one.
+        if is_final or not execution.is_active or not any(one.can_begin_again(error) for one in self.operators):
             raise error
         logger.warning("epoch %d starts over: %s", epoch, error)
         for operator, figures in zip(self.operators, progress, strict=True):

@@ -19,6 +19,7 @@ import pyslash
 from pyslash.agent.compaction.compactor import SWEEP_SECONDS
 from pyslash.cluster.coordinator import Coordinator
 from pyslash.driver import coverage_check
+from pyslash.driver.restart.agent_search import AgentSearch
 from pyslash.driver.start import hook
 from pyslash.driver.start.hook import runner_of
 from pyslash.errors import CheckpointError, UnsupportedQueryError
@@ -323,3 +324,25 @@ def test_explain_and_progress_work(
         query.stop()
     assert query.exception() is None
     assert bool(pyslash.progress(query)) == (mode == "require")
+
+
+def test_a_query_that_is_stopped_while_its_agents_are_looked_for_does_not_begin_again(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert attempt(sums(stream), tmp_path / "c").error is None
+    add(stream, LAST)
+    searching, searches, calls, real = threading.Event(), list[None](), list[int](), AgentSearch.for_run
+
+    def search(self: AgentSearch, session: SparkSession, *given: Any) -> Any:
+        searches.append(None)
+        searching.set()
+        session.sparkContext.parallelize([0], 1).foreach(lambda _: time.sleep(60))
+        return real(self, session, *given)
+
+    monkeypatch.setattr(AgentSearch, "for_run", search)
+    with settings(stream.spark, {"spark.slash.mode": "require"}):
+        writer = sums(stream).writeStream.option("checkpointLocation", str(tmp_path / "c"))
+        query = writer.foreachBatch(lambda rows, number: calls.append(number)).start()
+        assert searching.wait(60)
+        query.stop()
+    assert (len(searches), calls, query.exception()) == (1, [], None)

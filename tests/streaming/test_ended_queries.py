@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
@@ -89,7 +89,9 @@ def test_a_query_waits_a_moment_for_what_others_have_left_with_an_agent_that_han
 ) -> None:
     monkeypatch.setattr(hook, "_PATIENCE_SECONDS", 0.1)
     stream, answers = Stream(spark, tmp_path, SCHEMA, delay_seconds=0), threading.Event()
-    hung = SimpleNamespace(ending=threading.Lock(), end=lambda resumable: answers.wait(600), progress=None)
+    hung = SimpleNamespace(
+        ending=threading.Lock(), is_running=False, end=lambda resumable: answers.wait(600), progress=None
+    )
     monkeypatch.setitem(hook._runners, "hung", (SimpleNamespace(isActive=False, id=""), hung, False))  # type: ignore[arg-type]
     for batch in range(2):
         stream.add(table(1000 + 1000 * batch))
@@ -147,3 +149,35 @@ def test_of_ended_queries_the_figures_of_the_last_are_kept(
     # Of each query an epoch with rows, and one without, in which Spark lets the watermark close windows.
     assert [len(pyslash.progress(query)) for query in queries] == [0, 2, 2, 2]
     assert [hook.runner_of(query) is None for query in queries] == [True, True, True, False]
+
+
+def test_a_query_that_is_being_stopped_is_let_go_of_when_its_micro_batch_is_over(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    stream, writing, goes_on = Stream(spark, tmp_path, SCHEMA, delay_seconds=0), threading.Event(), threading.Event()
+    stream.add(table(1000))
+
+    def take(rows: DataFrame, epoch: int) -> None:
+        rows.collect()
+        writing.set()
+        goes_on.wait(60)
+
+    pyslash.enable(spark)
+    try:
+        counted = stream.read().groupBy(F.window("ts", WINDOW), "k").count()
+        writer = counted.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.foreachBatch(take).start()
+        assert writing.wait(60)
+        stopping = threading.Thread(target=query.stop)
+        stopping.start()
+        assert eventually(lambda: not query.isActive)
+        hook._sweep()  # as is done some seconds later
+        assert hook.runner_of(query) is not None
+        goes_on.set()
+        stopping.join(60)
+        assert query.exception() is None
+        hook._sweep()
+        assert hook.runner_of(query) is None
+    finally:
+        goes_on.set()
+        pyslash.disable()

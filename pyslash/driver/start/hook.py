@@ -250,7 +250,7 @@ def _sweep_one(run: str, waits: bool) -> None:
     if (entry := _runners.get(run)) is None:
         return
     query, runner, temporary = entry
-    if query.isActive or not runner.ending.acquire(blocking=waits):
+    if query.isActive or runner.is_running or not runner.ending.acquire(blocking=waits):
         return
     try:
         if run not in _runners:
