@@ -177,5 +177,24 @@ TEST(Merger, EveryFlippedByteOfASegmentIsNoticed) {
   expect_error(Status::invalid_input, "no more rows", [&] { (void)merger.next(10); });
 }
 
+TEST(Merger, WideRowsAreHandedOverBeforeTheyAreMany) {
+  const auto plan = std::make_shared<const Plan>(
+      Plan::parse("pyslash-plan 1\nwindow 10 10 0\ncolumn int64 0\ncolumn int64 0\nkey 1\n"
+                  "aggregate approx_count_distinct 2 0 14\n"));
+  Arena arena = new_arena();
+  std::vector<Row> rows;
+  for (int64_t key = 0; key < 4000; ++key) rows.push_back({1, key, key});
+  const Head head = *sealed(plan, arena, rows, 0);
+  const std::vector<int64_t> starts{0};
+  Merger merger(plan, starts);
+  merger.add(head, 0, arena.view(head.header.arena_offset, head.header.length));
+  size_t found = 0;
+  while (const std::optional<RecordBatch> batch = merger.next(65536)) {
+    EXPECT_LE(batch->columns[3].values.size(), size_t{32} << 20);
+    found += batch->rows;
+  }
+  EXPECT_EQ(found, 4000U);
+}
+
 }  // namespace
 }  // namespace pyslash

@@ -16,8 +16,10 @@ from pyslash.emit.column_merge import ColumnMerge, ReadOptions
 from pyslash.emit.homes import Homes, Opened, bytes_of
 from pyslash.emit.merge import PREFIXES, HomeUpdate, MergeRequest, merge
 from pyslash.plan.emission import Emission
+from pyslash.plan.functions.distinct import result_bytes
+from pyslash.plan.spec import PlanSpec
 from pyslash.spark.jvm_bridge import JvmBridge
-from pyslash.state.version import LiveBlock, StateVersion, heads_of, length_of
+from pyslash.state.version import LiveBlock, Size, StateVersion, heads_of, length_of
 from pyslash.transport import close_transports
 from pyslash.units import Epoch
 
@@ -79,10 +81,14 @@ class Merging:
         panes = (windows[0], windows[-1] + window.size_us)
         if alone is None:
             holding = list(version.within(*panes))
-            held = version.size_within(*panes).bytes
+            size = version.size_within(*panes)
         else:
             holding = alone
-            held = sum(size for block in alone for pane, _, size in block.panes if panes[0] <= pane < panes[1])
+            size = Size()
+            for pane, groups, length in (one for block in alone for one in block.panes):
+                if panes[0] <= pane < panes[1]:
+                    size.add(groups, length)
+        held = size.bytes
         request = MergeRequest(
             plan=self._plan,
             windows=windows,
@@ -96,8 +102,8 @@ class Merging:
             timeout_seconds=self._conf.agent_call_timeout,
             sessions=(kept.pane, kept.evicted_us, kept.closing_us) if emission.needs_all_parts else None,
         )
-        # An upper bound of the result: a pane counts once for each of these windows that contain it.
-        produced = held * min(window.overlap, len(windows))
+        # A pane counts once for each of these windows that contain it.
+        produced = produced_bytes(self._plan, size, min(window.overlap, len(windows)))
         if self._takes_rows and produced <= self._conf.merge_driver_bytes and not self._homes.ranges:
             return self._by_driver(session, request)
         if emission.keeps_groups:
@@ -201,3 +207,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """Of merged rows: timestamps in UTC, as Spark 4.0 has them and later releases are to be told."""
     options = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **options)
+
+
+def produced_bytes(plan: str, held: Size, windows: int) -> int:
+    """What a merge of so much gives, at most: registers that blocks list are words then."""
+    words = sum(
+        result_bytes(int(aggregate.parameter))
+        for aggregate in PlanSpec.decode(plan).aggregates
+        if aggregate.function == "approx_count_distinct"
+    )
+    return windows * (held.bytes + held.groups * words)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pyslash.conf import Conf
-from pyslash.emit.merging import merge_tasks
+from pyslash.emit.merging import merge_tasks, produced_bytes
+from pyslash.plan.spec import AggregateSpec, ColumnSpec, PlanSpec
+from pyslash.plan.window import TimeWindow
+from pyslash.state.version import Size
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -28,3 +33,15 @@ def test_tasks_by_cores_bytes_and_segments(cores: int, held: int, overlap: int, 
 
 def test_tasks_merge_whatever_is_small_if_the_driver_merges_nothing() -> None:
     assert merge_tasks(Conf.read({"spark.slash.merge.driverBytes": "0"}.get), 256, 10 * KIB, 10 * KIB, 1) == 256
+
+
+def test_registers_that_blocks_list_are_words_in_results() -> None:
+    plan = PlanSpec(
+        window=TimeWindow(10, 10, 0),
+        columns=(ColumnSpec("int64", False), ColumnSpec("int64", True)),
+        keys=(1,),
+        aggregates=(AggregateSpec("approx_count_distinct", (2,), False, "14"),),
+    )
+    assert produced_bytes(plan.text, Size(50_000, MIB), 1) == MIB + 50_000 * 13_112
+    plain = replace(plan, aggregates=(AggregateSpec("count"),))
+    assert produced_bytes(plain.text, Size(50_000, MIB), 2) == 2 * MIB

@@ -14,3 +14,8 @@ def read(call: Call) -> Aggregate:
     The first bits of it choose a register.
     """
     return Aggregate("approx_count_distinct", False, call.sql, str(_BITS[int(call.java.aggBufferSchema().length())]))
+
+
+def result_bytes(bits: int) -> int:
+    """Of a group's registers as a merge gives them: all words of them, however few a block lists."""
+    return ((1 << bits) // _REGISTERS_A_WORD + 1) * 8

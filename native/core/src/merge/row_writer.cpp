@@ -10,6 +10,9 @@ namespace pyslash {
 namespace {
 
 constexpr size_t piece_rows = 8192;
+// Of one column. Results may be many times as long as what blocks have of them: registers are.
+constexpr uint64_t piece_bytes = uint64_t{8} << 20;
+constexpr size_t batch_bytes = size_t{16} << 20;  // with more of them, a batch is best handed over
 
 }  // namespace
 
@@ -27,6 +30,8 @@ RecordBatch RowWriter::begin() {
 
 size_t RowWriter::append(RecordBatch& batch, int64_t window, const GroupKeys& keys, const StateSet& states,
                          std::span<const uint32_t> groups, size_t max_rows, uint32_t first_state) {
+  const auto is_long = [](const ArrowColumn& column) { return column.values.size() >= batch_bytes; };
+  if (batch.rows != 0 && std::ranges::any_of(batch.columns, is_long)) return 0;
   size_t rows = std::min({max_rows - batch.rows, groups.size(), piece_rows});
   std::span<const uint32_t> of_states = groups.first(rows);
   if (first_state != 0) {
@@ -34,7 +39,7 @@ size_t RowWriter::append(RecordBatch& batch, int64_t window, const GroupKeys& ke
     for (uint32_t& group : shifted_) group -= first_state;
     of_states = shifted_;
   }
-  while (rows > 1 && longest_column(keys, states, groups.first(rows), of_states.first(rows)) > INT32_MAX) rows /= 2;
+  while (rows > 1 && longest_column(keys, states, groups.first(rows), of_states.first(rows)) > piece_bytes) rows /= 2;
   const std::span<const uint32_t> piece = groups.first(rows);
   of_states = of_states.first(rows);
   const size_t key_columns = plan_.keys().size();
