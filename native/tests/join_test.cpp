@@ -361,5 +361,19 @@ TEST(JoinHome, RefusesWhatIsNoJoin) {
   EXPECT_EQ(home.rows(), 0U);
 }
 
+TEST(JoinTable, RowsThatExpireFarApartTakeLittle) {
+  JoinTable table(10);
+  const std::vector<uint8_t> bytes(100);
+  for (int64_t i = 0; i < 1000; ++i) {
+    KeptRow row{};
+    row.hash = mix64(static_cast<uint64_t>(i));
+    row.expires = 100 * i;
+    row.matched = KeptRow::never;
+    table.insert(row, {reinterpret_cast<const uint8_t*>(&i), sizeof i}, {bytes.data(), bytes.size()});
+  }
+  EXPECT_EQ(table.rows(), 1000U);
+  EXPECT_LT(table.memory(), 512'000U);
+}
+
 }  // namespace
 }  // namespace pyslash

@@ -16,8 +16,8 @@ namespace pyslash::jvm {
 namespace {
 
 // Leaked on purpose: the JVM may still run tasks while static destructors run.
-Homes<Home>& homes() {
-  static auto& all = *new Homes<Home>();
+KeptHomes<Home>& homes() {
+  static auto& all = *new KeptHomes<Home>();
   return all;
 }
 

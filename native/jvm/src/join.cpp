@@ -12,8 +12,8 @@ namespace pyslash::jvm {
 namespace {
 
 // Leaked on purpose: the JVM may still run tasks while static destructors run.
-Homes<JoinHome>& joins() {
-  static auto& all = *new Homes<JoinHome>();
+KeptHomes<JoinHome>& joins() {
+  static auto& all = *new KeptHomes<JoinHome>();
   return all;
 }
 

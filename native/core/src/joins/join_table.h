@@ -54,6 +54,12 @@ class JoinTable {
   void evict(int64_t until_us);
   void clear();
   size_t rows() const { return rows_; }
+  // That the rows take, in bytes.
+  uint64_t memory() const {
+    uint64_t bytes = 0;
+    for (const auto& [number, bucket] : buckets_) bytes += bucket.memory.room();
+    return bytes;
+  }
 
   // The rows, by when they expire: the bucket, and the number in it.
   struct Position {
@@ -69,7 +75,7 @@ class JoinTable {
     KeptRow* first;
   };
   struct Bucket {
-    Chunks memory;
+    Chunks memory{256};  // there may be hundreds of thousands, of one row each
     std::vector<KeptRow*> rows;
   };
   size_t place(uint64_t hash) const;

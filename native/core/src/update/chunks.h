@@ -11,7 +11,18 @@ namespace pyslash {
 
 class Chunks {
  public:
+  // There may be thousands of these objects: small at first, then large enough that their number does not matter.
+  Chunks() = default;
+  explicit Chunks(size_t first_bytes) : first_bytes_(first_bytes) {}
+
   uint64_t size() const { return size_; }
+
+  // The memory that they take.
+  uint64_t room() const {
+    uint64_t bytes = 0;
+    for (const Chunk& chunk : chunks_) bytes += chunk.room;
+    return bytes;
+  }
 
   // Room for `bytes` more in one piece; they are not initialised.
   uint8_t* extend(size_t bytes) {
@@ -37,16 +48,15 @@ class Chunks {
     size_t room;
     size_t used;
   };
-  // There may be thousands of these objects: small at first, then large enough that their number does not matter.
-  static constexpr size_t first_bytes = 4096;
   static constexpr size_t most_bytes = 256 << 10;
 
   void add(size_t bytes) {
-    const size_t next = chunks_.empty() ? first_bytes : std::min(2 * chunks_.back().room, most_bytes);
+    const size_t next = chunks_.empty() ? first_bytes_ : std::min(2 * chunks_.back().room, most_bytes);
     const size_t room = std::max(bytes, next);
     chunks_.push_back({std::make_unique_for_overwrite<uint8_t[]>(room), room, 0});
   }
 
+  size_t first_bytes_ = 4096;
   std::vector<Chunk> chunks_;
   uint64_t size_ = 0;
 };

@@ -22,15 +22,25 @@ final class UnaskedQuery {
   /** Tells Spark's log, its UI and its metrics why. */
   static void tell(QueryStart start, StreamingQuery query, String why) {
     LOGGER.warn("query {} stays on plain Spark: {}", query.name() != null ? query.name() : query.id().toString(), why);
-    if (start.session().sessionState().conf().getConfString(WATCH, "true").equalsIgnoreCase("false")) {
-      return;
+    try {
+      Watch watch = watch(start);
+      if (watch != null) {
+        watch.post("query", figures(start, query, why).toString());
+      }
+    } catch (RuntimeException | JsonProcessingException failure) { // the query has started all the same
+      LOGGER.warn("the Spark UI shows nothing of this query", failure);
     }
-    Watch watch = Watch.of(start.session().sparkContext());
-    if (watch == null) {
-      return;
-    }
-    ObjectNode figures = JsonNodeFactory.instance.objectNode(); // as pyslash/driver/watch.py has them
-    figures
+  }
+
+  private static Watch watch(QueryStart start) {
+    String isOn = start.session().sessionState().conf().getConfString(WATCH, "true");
+    return isOn.equalsIgnoreCase("false") ? null : Watch.of(start.session().sparkContext());
+  }
+
+  /** As pyslash/driver/watch.py has them. */
+  private static ObjectNode figures(QueryStart start, StreamingQuery query, String why) {
+    return JsonNodeFactory.instance
+        .objectNode()
         .put("run", query.runId().toString())
         .put("id", query.id().toString())
         .put("name", query.name() == null ? "" : query.name())
@@ -41,10 +51,5 @@ final class UnaskedQuery {
         .put("operator", "query")
         .put("help", HELP)
         .put("fallback", StatefulNodes.areIn(start.rows().queryExecution().analyzed()));
-    try {
-      watch.post("query", figures.toString());
-    } catch (JsonProcessingException impossible) {
-      throw new IllegalStateException(impossible);
-    }
   }
 }
