@@ -256,9 +256,9 @@ class OperatorRun:
         if self._snapshots is not None:
             self._snapshots.close()
             self._beside.close()
+        self.state.coordinator.group.close()
         if self.state.durable is not None:
             self.state.durable.forget_replanned()
-        self.state.coordinator.group.close()
 
 
 def _watermarks(cut: OperatorCut, mode: OutputMode, last: Manifest | None) -> Watermarks:

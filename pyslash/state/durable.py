@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
+from pyslash.errors import CheckpointError
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.state.files.block_file import decode, write
 from pyslash.state.files.directory import BlockDirectory, BlockFile, run_of
@@ -71,6 +73,7 @@ class DurableState:
         self._obsolete: dict[str, float] = {}  # of files that no manifest needs, since when
         self._seconds = seconds
         self._replanned: set[str] = set()  # files of the query before it was changed, until a manifest has the new ones
+        self._made: set[str] = set()  # by `replan`
         self._is_offered = False  # whether a manifest may have come to name what there is now
 
     def want_snapshots(self) -> list[str]:
@@ -78,11 +81,19 @@ class DurableState:
         return [holder for holder in self._with_files(MOST_FILES) if holder not in self.refused]
 
     def need_snapshots(self) -> list[str]:
-        """Agents whose next file has to, as no snapshot comes: they have refused one, or the run begins with as many
-        files, as runs of one epoch leave (`Trigger.AvailableNow`). Where one is merely late, no epoch waits for it.
+        """Agents whose next file has to, as no snapshot comes: they have refused one, or the run begins with files of
+        many runs, of one epoch each (`Trigger.AvailableNow`). Where one is merely late, no epoch waits for it.
         """
-        many = self._with_files(_AT_LAST * MOST_FILES)
-        return [holder for holder in many if holder in self.refused or not self._has_logged]
+        refused = {holder for holder in self._with_files(_AT_LAST * MOST_FILES) if holder in self.refused}
+        return sorted(refused if self._has_logged else refused | self._of_many_runs())
+
+    def _of_many_runs(self) -> set[str]:
+        """Agents with files of so many runs: each has read all of the state, so one of as many may write it."""
+        runs: dict[str, set[Run | None]] = {}
+        for file in self.files:
+            if not file.snapshot:
+                runs.setdefault(file.holder, set()).add(run_of(file.name))
+        return {holder for holder, of in runs.items() if len(of) >= _AT_LAST * MOST_FILES}
 
     def _with_files(self, number: int) -> list[str]:
         """Agents that have so many, with enough in them that no snapshot has, and nothing on its way."""
@@ -162,6 +173,7 @@ class DurableState:
             blocks = decode(self.directory.read(file), file.name)
             changed = [replanned(block, before, now) for block in blocks if block.segments]
             name = f"{epoch}-{run}-replanned-{index}.arrow"
+            self._made.add(name)
             size, crc = self.directory.write(name, partial(write, now.text, changed))
             written.append(replace(file, name=name, bytes=size, crc=crc))
         self._replanned = {file.name for file in self.files}
@@ -169,8 +181,9 @@ class DurableState:
 
     def forget_replanned(self) -> None:
         """The run is over. What it has rewritten is deleted, unless a manifest may have come to name it."""
-        if self._replanned and not self._is_offered:
-            self.directory.delete({file.name for file in self.files})
+        if not self._is_offered:
+            with suppress(CheckpointError):  # a later run sweeps it
+                self.directory.delete(self._made)
 
     def assign(self, holders: dict[str, str]) -> None:
         """Blocks of a file (by name) are held by this agent from now on."""

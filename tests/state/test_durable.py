@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from pyslash.errors import CheckpointError
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.state.durable import KEPT_SECONDS, MOST_FILES, MOST_SMALL, DurableState, Replacement
@@ -99,16 +100,37 @@ def test_an_epoch_writes_a_snapshot_where_none_comes(written: Written) -> None:
     assert state.with_epoch([whole], 0) == [whole]
 
 
-def test_runs_of_one_epoch_each_do_not_pile_up_files(written: Written) -> None:
+@pytest.mark.parametrize("first", [100, 10_000_000])
+def test_runs_of_one_epoch_each_do_not_pile_up_files(written: Written, first: int) -> None:
     """As with `Trigger.AvailableNow`: no epoch follows that names what is written beside the one."""
-    directory, files = durable(written).directory, list[BlockFile]()
-    for epoch in range(40 * MOST_FILES):
+    directory = durable(written).directory
+    files = [BlockFile(f"0-1-{'a' * 32}.arrow", first, 0, 0, "a", True)]
+    for epoch in range(1, 40 * MOST_FILES):
         run = DurableState(directory, files)
         whole = "a" in run.need_snapshots()
-        run.logged(run.with_epoch([replace(file(epoch, "a"), snapshot=whole)], 0))
+        size = 100 + (sum(one.bytes for one in files) if whole else 0)  # a snapshot has all that there is
+        run.logged(run.with_epoch([BlockFile(f"{epoch}-{epoch + 1}-{'a' * 32}.arrow", size, 0, epoch, "a", whole)], 0))
         assert run.need_snapshots() == []  # later epochs leave it to what is written beside them
         files = run.files
-        assert len(files) <= 8 * MOST_FILES
+        assert len(files) <= 8 * MOST_FILES + 1
+
+
+def test_what_a_run_has_rewritten_in_part_goes_too(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = durable(written)
+    before, write, calls = state.directory.names(), state.directory.write, list[str]()
+
+    def full(name: str, fill: Any, **how: Any) -> Any:
+        calls.append(name)
+        if len(calls) == 2:
+            raise CheckpointError("no space")
+        return write(name, fill, **how)
+
+    monkeypatch.setattr(state.directory, "write", full)
+    with pytest.raises(CheckpointError):
+        state.replan(BEFORE, NOW, 1, 2)
+    assert len(state.directory.names()) == len(before) + 1
+    state.forget_replanned()
+    assert state.directory.names() == before
 
 
 def test_what_a_run_has_rewritten_goes_with_it_unless_a_manifest_names_it(written: Written) -> None:

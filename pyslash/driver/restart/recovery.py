@@ -56,6 +56,7 @@ class Recovery:
         self._ports = ports
         self._driver = uuid4().hex
         self._run_held = BEFORE_ALL_RUNS
+        self._durable: DurableState | None = None  # of the run that is begun
         self._memory_failed = False  # when the state was last to be put together from it
         self.agents = AgentSearch(conf, secret, ports)
 
@@ -75,6 +76,14 @@ class Recovery:
             Uncovered: it is Spark's own.
             FencedError: another driver runs the query.
         """
+        try:
+            return self._begun(execution, epoch, timed)
+        except BaseException:
+            if self._durable is not None:
+                self._durable.forget_replanned()
+            raise
+
+    def _begun(self, execution: SparkBatch, epoch: Epoch, timed: Timed) -> tuple[RunState, BroughtBack]:
         session: SparkSession = execution.session
         manifests = ManifestLog(
             self._ports.files(session, execution.checkpoint, MANIFESTS),
@@ -157,10 +166,12 @@ class Recovery:
         self, execution: SparkBatch, newest: Manifest | None, operator: OperatorPlan | None
     ) -> DurableState | None:
         """The durable state in the checkpoint, rewritten for this operator if there is one."""
+        self._durable = None
         if not self._conf.keeps_files:
             return None
         directory = BlockDirectory(f"{execution.checkpoint}/{BLOCKS}")
-        durable = DurableState(directory, newest.files if newest is not None else [], self._ports.seconds)
+        files = newest.files if newest is not None else []
+        durable = self._durable = DurableState(directory, files, self._ports.seconds)
         if newest is not None and operator is not None:
             durable.replan(newest.identity, operator.identity, newest.epoch, self._run_held)
         return durable
