@@ -63,7 +63,8 @@ class EpochRunner:
         self.operators = [OperatorRunner(operator, conf, secret, ports) for operator in operators]
         self.progress: ProgressLog | None = None
         self.ending = threading.Lock()  # held while `end` is called
-        self.is_running = False  # an epoch: Spark calls a query inactive while the last one is yet to end
+        # An epoch; Spark calls a query inactive while the last one is yet to end. And whether no other one may begin.
+        self.is_running = self.is_over = False
         self.sink = sink
         self._conf = conf
         self._spark_batch = spark_batch
@@ -91,6 +92,8 @@ class EpochRunner:
             self.is_running = False
 
     def _run(self, batch: DataFrame, epoch: Epoch) -> None:
+        if self.is_over:
+            raise StoppedError
         if self.is_left_to_spark:
             self.sink.write(batch, epoch)
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.driver.epoch import EpochRunner
 from pyslash.driver.start import hook
+from pyslash.spark.failure import StoppedError
 from tests.agent.test_compaction import eventually
 from tests.support.stream import Outcome, Stream, differences, run, seconds
 
@@ -181,3 +183,11 @@ def test_a_query_that_is_being_stopped_is_let_go_of_when_its_micro_batch_is_over
     finally:
         goes_on.set()
         pyslash.disable()
+
+
+def test_no_epoch_begins_once_a_query_is_let_go_of() -> None:
+    runner: Any = object.__new__(EpochRunner)
+    runner.is_running, runner.is_over = False, True
+    with pytest.raises(StoppedError):
+        runner(None, 1)
+    assert not runner.is_running

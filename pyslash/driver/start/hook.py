@@ -250,10 +250,11 @@ def _sweep_one(run: str, waits: bool) -> None:
     if (entry := _runners.get(run)) is None:
         return
     query, runner, temporary = entry
-    if query.isActive or runner.is_running or not runner.ending.acquire(blocking=waits):
+    if query.isActive or not runner.ending.acquire(blocking=waits):
         return
     try:
-        if run not in _runners:
+        runner.is_over = True
+        if run not in _runners or runner.is_running:
             return
         runner.end(resumable=not temporary)
         with _lock:

@@ -75,7 +75,7 @@ def _refusals_of_clients() -> list[Attribute]:
     """Queries of a client of Spark Connect would start in its server, where nobody looks at them first."""
     try:
         from pyspark.sql.connect.streaming.readwriter import DataStreamWriter as ClientsWriter
-    except ImportError:  # without what a client needs, the job is none
+    except Exception:  # what a client needs is not here, or broken (protobuf has errors of its own): the job is none
         return []
 
     def refuse(*_: Any, **__: Any) -> StreamingQuery:
