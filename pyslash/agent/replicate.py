@@ -21,6 +21,9 @@ from pyslash.protocol.token import Right, query_token
 from pyslash.state.files.block_head import head_crc
 from pyslash.transport import choose_transport, close_transports
 
+_ROOM_SECONDS = 30.0
+"""To reserve, no byte moves: a standby that hangs is found long before a large share is given up."""
+
 
 class Replicator:
     """Keeps one connection a query, to its standby."""
@@ -51,7 +54,7 @@ class Replicator:
             room = [[block.offset, block.length, head_crc(block.head)] for block in blocks]
             taken_over = self._figures.taken_over(query, epoch) if request.settled else []
             asked = Reserve(epoch, self._source, room, plan, run, request.whole, request.settled, taken_over)
-            places = client.act("reserve", asked, request.timeout_seconds)["offsets"]
+            places = client.act("reserve", asked, min(_ROOM_SECONDS, request.timeout_seconds))["offsets"]
             if blocks:
                 transport = choose_transport(standby, request.transport, query, token, request.timeout_seconds)
                 for block, offset in zip(blocks, places, strict=True):

@@ -31,7 +31,7 @@ class Replicas:
         self._plan = plan
         self._run = run
         self._timeout = timeout_seconds
-        self._seconds = max(1, int(timeout_seconds))
+        self._seconds = max(1, int(0.9 * timeout_seconds))  # what an agent says of its standby comes before our own
 
     def sources(self, standby: str) -> list[str]:
         """The agents whose replicas an agent has."""

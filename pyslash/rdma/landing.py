@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pyslash.errors import TransportUnavailableError
 from pyslash.rdma.device import Device
 
 _SMALLEST_SLAB = 1 << 20
@@ -68,7 +69,7 @@ class LandingPool:
         """A slab of at least `size` bytes.
 
         Raises:
-            TransportUnavailableError: the memory cannot be registered.
+            TransportUnavailableError: the memory cannot be registered, or the pool is closed.
         """
         with self._lock:
             fitting = [slab for slab in self._idle if slab.size >= size]
@@ -76,7 +77,9 @@ class LandingPool:
                 slab = min(fitting, key=lambda one: one.size)
                 self._idle.remove(slab)
                 return Lease(slab, self)
-        return Lease(Slab(self._device, self._domain, _slab_size(size)), self)
+            if self._closed:
+                raise TransportUnavailableError("the query has ended here, and its device is closed")
+            return Lease(Slab(self._device, self._domain, _slab_size(size)), self)
 
     def close(self) -> None:
         """Ends all registrations; of leased slabs when they come back. Their bytes stay valid."""

@@ -17,7 +17,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from pyslash.errors import InvalidRequestError, SlashError, StaleIncarnationError, UnauthenticatedError
+from pyslash.errors import (
+    InvalidRequestError,
+    SlashError,
+    StaleIncarnationError,
+    TransportUnavailableError,
+    UnauthenticatedError,
+)
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Conceal, Connect, Disconnect, Expose, Renew
@@ -196,6 +202,7 @@ class _Peer:
         self._name = str(agent)
         self._lock = threading.Lock()
         self._connection: _Connection | None = None
+        self._is_closed = False
 
     def connected(self, deadline: float) -> None:
         """Connects if there is no connection."""
@@ -247,6 +254,7 @@ class _Peer:
     def close(self) -> None:
         """Tells the agent, if it still answers."""
         with self._lock:
+            self._is_closed = True
             self._end()
             self._client.close()
 
@@ -261,6 +269,8 @@ class _Peer:
                 raise
 
     def _use(self, deadline: float) -> _Connection:
+        if self._is_closed:  # and the device with it, or soon
+            raise TransportUnavailableError(f"{self._name} is read for a query that has ended here")
         connection = self._connection
         if connection is not None:
             if time.monotonic() < connection.renew_at:
