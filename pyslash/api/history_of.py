@@ -22,7 +22,7 @@ _DEFAULT = "parquet"
 class _Told:
     """What a reader has been told before it loads: its format, and whether its path is an option."""
 
-    format: str = _DEFAULT
+    format: str | None = None
     has_path: bool = False
 
 
@@ -77,7 +77,8 @@ def reading(history: str, file_format: str | None) -> Iterator[None]:
         own = readers.get(self, _Told())
         count(f"load {path or ('of a path' if own.has_path else 'of a source without a path')}")
         has_files = path is not None or own.has_path
-        if not has_files or file_format not in (None, format or own.format):
+        of_stream = format or own.format or self._spark.conf.get("spark.sql.sources.default", _DEFAULT)
+        if not has_files or (file_format is not None and file_format.lower() != of_stream.lower()):
             return of_its_columns(load(self, path, format, schema, **options))
         if path is None:
             before["option"](self, "path", history)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -147,3 +148,15 @@ def test_settings_that_cannot_be_read_are_a_wrong_argument(
         cli.main([command[0], "--properties-file", "none.conf", *command[1:], "job.py"])
     assert ended.value.code == 2
     assert "none.conf" in capsys.readouterr().err
+
+
+def test_what_clients_alone_need_may_be_broken(
+    spark: SparkSession, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("gencode 6.33.5 runtime 5.28.0")
+
+    monkeypatch.setitem(sys.modules, "pyspark.sql.connect.streaming.readwriter", Broken())  # type: ignore[arg-type]
+    assert explain(here, HEAD + COVERED) == 0
+    assert "runtime 5.28.0" not in capsys.readouterr().err

@@ -73,19 +73,30 @@ def test_options_of_the_streams_own_files_hold(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.parametrize("file_format", [None, "csv"])
 @pytest.mark.parametrize("by_option", [False, True])
+@pytest.mark.parametrize("own", ["csv", "CSV"])
 def test_options_hold_however_the_files_are_named(
-    spark: SparkSession, tmp_path: Path, file_format: str | None, by_option: bool
+    spark: SparkSession, tmp_path: Path, file_format: str | None, by_option: bool, own: str
 ) -> None:
     spark.createDataFrame([(7,)], "value long").write.option("header", True).csv(str(tmp_path / "history"))
     live = tmp_path / "live"
     live.mkdir()
     with reading(str(tmp_path / "history"), file_format):
-        stream = spark.readStream.schema("value long").format("csv").options(header=True)
+        stream = spark.readStream.schema("value long").format(own).options(header=True)
         rows = stream.option("path", str(live)).load() if by_option else stream.load(str(live))
     found: list[int] = []
     writer = rows.writeStream.foreachBatch(lambda batch, epoch: found.extend(row.value for row in batch.collect()))
     writer.option("checkpointLocation", str(tmp_path / "run")).trigger(once=True).start().awaitTermination()
     assert found == [7]
+
+
+def test_a_format_that_is_named_holds_against_sparks_default(spark: SparkSession, folder: Path) -> None:
+    spark.conf.set("spark.sql.sources.default", "orc")
+    try:
+        with reading(str(folder / "history"), "parquet"):
+            rows = spark.readStream.schema(SCHEMA).load(str(folder / "live"))
+        assert "parquet" in rows._jdf.queryExecution().logical().toString().lower()
+    finally:
+        spark.conf.unset("spark.sql.sources.default")
 
 
 def test_a_second_stream_is_an_error_and_behind_it_all_is_as_before(spark: SparkSession, folder: Path) -> None:
