@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -112,15 +111,16 @@ def run_job(
 
 
 def spark_submit() -> Path:
-    """PySpark's own: pip may have put the script of that name anywhere.
+    """That of SPARK_HOME, or PySpark's own: pip may have put the script of that name anywhere.
 
     Raises:
         DemoRunError: there is no PySpark.
     """
-    spark = importlib.util.find_spec("pyspark")
-    if spark is None or spark.origin is None:
-        raise DemoRunError("the demo needs PySpark in its environment: pip install 'pyspark>=4.0,<4.4'")
-    return Path(spark.origin).parent / "bin" / "spark-submit"
+    try:
+        from pyspark.find_spark_home import _find_spark_home
+    except ImportError:
+        raise DemoRunError("the demo needs PySpark in its environment: pip install 'pyspark>=4.0,<4.4'") from None
+    return Path(_find_spark_home()) / "bin" / "spark-submit"
 
 
 def _line(name: str, now: Progress, data: Input, files_per_trigger: int) -> str:

@@ -32,4 +32,7 @@ def test_batches_count_whose_commits_spark_has_deleted(tmp_path: Path) -> None:
 
 def test_spark_submit_is_found_wherever_python_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python3"))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
     assert spark_submit().is_file()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert spark_submit() == tmp_path / "bin" / "spark-submit"

@@ -246,8 +246,8 @@ def _string(value: Any) -> str | None:
 
 
 def _binary(value: Any) -> bytes | None:
-    if isinstance(value, str):
-        return value.encode()
+    if _is(str, value):
+        return str(value).encode()
     return bytes(value) if isinstance(value, bytes | bytearray) else None
 
 
