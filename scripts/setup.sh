@@ -8,7 +8,16 @@ venv=.venv
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$@"; exit 1; }
 
-# Install system packages. Runs only when something is missing.
+# The oldest JDK from 17 on that this distribution has: Debian 12 has 17, Debian 13 has 21.
+jdk_package() {
+  local version
+  for version in 17 21 25; do
+    if apt-cache show "openjdk-$version-jdk-headless" >/dev/null 2>&1; then break; fi
+  done
+  echo "openjdk-$version-jdk-headless"
+}
+
+# Install system packages; `jdk` is one of several. Runs only when something is missing.
 install_packages() {
   command -v apt-get >/dev/null || fail "this system has no apt-get; please install by hand: $*"
   local run=()
@@ -16,8 +25,9 @@ install_packages() {
     command -v sudo >/dev/null || fail "please install as root: $*"
     run=(sudo)
   fi
-  say "installing $*"
   "${run[@]}" apt-get update -qq
+  [[ " $* " != *" jdk "* ]] || set -- "${@/#%jdk/$(jdk_package)}"
+  say "installing $*"
   "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
@@ -67,7 +77,7 @@ system_packages() {
   find_python >/dev/null || wanted+=(python3 python3-venv python3-dev)
   if ! javac_is_new_enough; then
     [ -z "${JAVA_HOME:-}" ] || fail "JAVA_HOME=$JAVA_HOME has no javac of version 17 or later"
-    wanted+=(openjdk-17-jdk-headless)
+    wanted+=(jdk)
   fi
   command -v ps >/dev/null || wanted+=(procps) # Spark's scripts call it
   command -v strace >/dev/null || wanted+=(strace) # counts forks in tests, and kills a driver in the midst of a write

@@ -113,7 +113,9 @@ def _demo(args: argparse.Namespace, job: Path, conf: Path, workspace: Path) -> i
         # What a better compiler would make of the code comes too late for a run of seconds.
         java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
         both += ["--driver-java-options", java, "--conf", "spark.ui.enabled=false"]
-    options = {PLAIN: both, SLASH: ["--jars", str(jar_path()), "--properties-file", str(conf), *both]}
+    # Else plain Spark, beside itself, would pass for pyslash.
+    required = ["--conf", "spark.slash.mode=require"]
+    options = {PLAIN: both, SLASH: ["--jars", str(jar_path()), "--properties-file", str(conf), *required, *both]}
     print(f"The job, unmodified, on both engines: {job}")
     print(f"Both: local[{cores}], {fair}")
     flights = read_flights().head(args.limit)

@@ -148,3 +148,9 @@ def test_the_index_of_decisions_has_each_page_once_with_its_state() -> None:
     assert {(number, name): title for number, name, title, _ in lines} == titles
     for _, name, _, state in lines:
         assert re.fullmatch(r"in force|replaced by \[\d{3}\]\(\S+\)", state), name
+
+
+def test_no_command_needs_a_path_that_its_own_words_do_not_have_yet() -> None:
+    """`PATH=... spark-submit --jars "$(pyslash jar)"`: the shell expands the words first."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    assert [page.name for page in pages if re.search(r"(?<!export )\bPATH=\S+ +spark-submit", page.read_text())] == []

@@ -226,3 +226,20 @@ def test_a_release_is_a_rehearsal_unless_it_is_told_otherwise() -> None:
     assert uploaded == [name for name, path in built.items() if path.endswith(".whl")]
     assert "secrets." not in text
     assert [step["uses"].partition("@")[0] for step in publish["steps"]][-1] == "pypa/gh-action-pypi-publish"
+
+
+@pytest.mark.parametrize(("there", "taken"), [("17 21", 17), ("21 25", 21)])
+def test_setup_takes_the_jdk_that_the_distribution_has(there: str, taken: int, tmp_path: Path) -> None:
+    cache = tmp_path / "apt-cache"
+    cache.write_text(
+        f'#!/bin/bash\nfor v in {there}; do [ "$2" != openjdk-$v-jdk-headless ] || exit 0; done; exit 100\n'
+    )
+    cache.chmod(0o755)
+    function = re.search(
+        r"^jdk_package\(\) \{.*?^\}", (ROOT / "scripts" / "setup.sh").read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert function is not None
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    script = ["bash", "-c", f"{function[0]}\njdk_package"]
+    done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"openjdk-{taken}-jdk-headless\n"

@@ -16,6 +16,7 @@ from pyslash.inspect.doctor.finding import Finding, Status
 
 CRC_CHECK = 0xE3069283  # CRC32C of "123456789", RFC 3720
 _SECONDS = 60
+_RELEASE = re.compile(r"\d+(\.\d+)*")
 _EXECUTOR_IMPORTS = (
     "import sys, pyslash, pyslash.agent.server; import pyslash._native; "
     "print(*sys.version_info[:2], pyslash.__version__)"
@@ -84,6 +85,11 @@ def spark() -> Finding:
         )
     if not (4, 0) <= tuple(map(int, version.split(".")[:2])) < (4, 4):
         return Finding("spark", Status.FAILURE, f"pyspark {version}", "pip install 'pyspark>=4.0,<4.4'")
+    home = os.environ.get("SPARK_HOME", "")
+    ours, theirs = _RELEASE.match(version), _release_at(Path(home)) if home else None
+    if theirs is not None and ours is not None and theirs != ours[0]:
+        found = f"pyspark {version}, but SPARK_HOME={home} has Spark {theirs}, which spark-submit and PySpark take"
+        return Finding("spark", Status.FAILURE, found, f"unset SPARK_HOME, or pip install 'pyspark=={theirs}'")
     return Finding("spark", Status.OK, f"pyspark {version}")
 
 
@@ -129,3 +135,11 @@ def jvm_bridge() -> Finding:
 
 
 CHECKS = (python, spark, java, native_module, jvm_bridge)
+
+
+def _release_at(home: Path) -> str | None:
+    """Of the Spark in a folder; None: there is none."""
+    jars = (
+        re.search(r"spark-core_[\d.]+-(\d+(?:\.\d+)*)", jar.name) for jar in (home / "jars").glob("spark-core_*.jar")
+    )
+    return next((found[1] for found in jars if found), None)

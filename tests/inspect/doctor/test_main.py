@@ -220,3 +220,15 @@ def test_a_wrong_argument_is_told_what_it_is_not(
 def test_a_setting_without_its_application_is_not_swallowed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--conf", "spark.executor.cores=2"]) == 2
     assert "--master" in capsys.readouterr().err
+
+
+def test_a_spark_home_of_another_release_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert software.spark().status is Status.OK
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    found = software.spark()
+    assert found.status is Status.FAILURE
+    assert "has Spark 3.5.1" in found.found
+    assert "unset SPARK_HOME" in found.fix

@@ -149,6 +149,6 @@ final class SideCar implements AutoCloseable {
         + what
         + (python.isOfJob()
             ? "\nInstall pyslash in the job's environment"
-            : "\nName a Python that has pyslash by spark.pyspark.driver.python");
+            : "\nName a Python that has pyslash and PySpark by spark.pyspark.driver.python");
   }
 }
