@@ -82,21 +82,18 @@ class _States:
             # Behind isEmpty, a sum that has overflowed is null; else it wraps around.
             gone = over if behind else empty
             return [pa.array(low, mask=gone), *behind]
-        return [self._decimals(add, total), *behind]
+        return [self._decimals(add, kind, total), *behind]
 
-    def _decimals(self, add: list[memoryview], total: str) -> pa.Array:
-        """Unscaled sums in their type; null where they have left it."""
+    def _decimals(self, add: list[memoryview], values: str, total: str) -> pa.Array:
+        """Unscaled sums of such values in their own type; null where they have left it."""
         kind = arrow_type(total)
-        over = self._longs(add[1]).tolist()
-        if len(add[0]) == 16 * self._groups and self._groups:
-            whole = [(hi << 64) + lo for lo, hi in np.frombuffer(add[0], "<u8,<i8").tolist()]
-            sums = [value + (times << 128) for value, times in zip(whole, over, strict=True)]
-        elif len(add[0]) or any(over):
-            low = self._longs(add[0]).tolist()
-            bits = 64
-            sums = [value + (times << bits) for value, times in zip(low, over, strict=True)]
+        # What is zero in all groups is not written, so that its length tells nothing.
+        if arrow_type(values).precision > 18:
+            pairs = np.frombuffer(add[0], "<u8,<i8").tolist() if len(add[0]) else [(0, 0)] * self._groups
+            low, bits = [(hi << 64) + lo for lo, hi in pairs], 128
         else:
-            sums = [0] * self._groups
+            low, bits = self._longs(add[0]).tolist(), 64
+        sums = [value + (times << bits) for value, times in zip(low, self._longs(add[1]).tolist(), strict=True)]
         bound = 10**kind.precision
         return _unscaled([value if abs(value) < bound else None for value in sums], kind)
 

@@ -56,10 +56,16 @@ class StateSource:
         """The operator with state.
 
         Raises:
-            Uncovered: there are several: a limit, which Spark runs, is one, too.
+            Uncovered: Spark does not read them, or there are several: a limit, which Spark runs, is one, too.
         """
         described = self._described(self.session.read.format("state-metadata"))
-        found = {(str(row.operatorName), int(row.numPartitions)) for row in described.collect()}
+        try:
+            rows = described.collect()
+        except (PySparkException, Py4JJavaError) as error:
+            raise self._unread(error) from error
+        found = {(str(row.operatorName), int(row.numPartitions)) for row in rows}
+        if not found:
+            raise self._unread("it tells of no operator")
         if len(found) > 1:
             names = " and ".join(sorted(name for name, _ in found))
             raise Uncovered(f"plain Spark has the state of {names}, and that of one operator moves, in one step")
@@ -80,8 +86,7 @@ class StateSource:
             names = frozenset(str(one["stateName"]) for one in told["stateVariables"])
             found.append(ProcessorStart(names, str(told["timeMode"])))
         if not found:
-            lack = f"it has no {_METADATA}"
-            raise Uncovered(f"Spark does not read its own state in {self.checkpoint}: {lack}")
+            raise self._unread(f"it has no {_METADATA}")
         return found
 
     def read(self, **options: Any) -> DataFrame:
@@ -96,4 +101,7 @@ class StateSource:
         try:
             return source.load(self.checkpoint)
         except (PySparkException, Py4JJavaError) as error:
-            raise Uncovered(f"Spark does not read its own state in {self.checkpoint}: {error}") from error
+            raise self._unread(error) from error
+
+    def _unread(self, why: object) -> Uncovered:
+        return Uncovered(f"Spark does not read its own state in {self.checkpoint}: {why}")

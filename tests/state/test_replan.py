@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyslash import _native
+from pyslash.migrate.spark_buffers import SparkBuffers
 from pyslash.migrate.spark_columns import columns_of
 from pyslash.plan.change.evolution import Evolution, evolve, unchanged
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.spec import PlanSpec
 from pyslash.state.files.block_file import StoredBlock, decode, encode
-from pyslash.state.replan import replanned
+from pyslash.state.replan import joined, replanned
 from tests.native.arrow import read_all, to_batch, to_values
 from tests.native.blocks import LONG_AGO, PREFIXES, new_arena, sealed
 from tests.native.model import Functions, Query, Row, evaluate
@@ -187,3 +190,17 @@ def test_an_export_to_spark_has_what_a_gained_aggregate_has_seen() -> None:
     (entry, data) = block.segments[0]
     columns = columns_of(evolution.plan, data, entry.groups)
     assert [column.to_pylist() for column in columns] == [[1], [None], [11]]
+
+
+@pytest.mark.parametrize("precision", [10, 18, 19, 22, 38])
+def test_a_sum_that_spark_has_given_up_is_null_when_it_goes_back(precision: int) -> None:
+    """Also where no group of the segment has anything in its lower words, which are not written then."""
+    query = Query(10, 10, 0, (("int64", True), (f"decimal({precision},0)", True)), (1,), (("sum", 2),))
+    plan = PlanIdentity(PlanSpec.decode(query.text), ("k", "v"))
+    total = pa.decimal128(min(38, precision + 10), 0)
+    given_up = [pa.array([None], total), pa.array([False])]
+    at = np.zeros(1, np.int64)
+    states = [buffer for state in SparkBuffers(plan, given_up, 1).states() for buffer in state(at)]
+    key = [b"", np.array([1], np.int64).tobytes()]
+    columns = columns_of(plan, joined([*key, *states]), 1)
+    assert [column.to_pylist() for column in columns] == [[1], [None], [False]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -257,3 +258,17 @@ def test_a_query_that_starts_while_it_is_exported_stays(
     add(stream, BATCHES[3])
     last = attempt(tumbling(stream.read()), checkpoint, "off")
     assert rows_of(first, *meanwhile, last) == rows_of(*never_moved(spark, tmp_path))
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_without_sparks_own_folder_nothing_is_exported(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_empty: bool
+) -> None:
+    stream, checkpoint = begun(spark, tmp_path), tmp_path / "checkpoint"
+    attempt(tumbling(stream.read()), checkpoint)
+    shutil.rmtree(checkpoint / "state")
+    if is_empty:
+        (checkpoint / "state").mkdir()
+    assert main(["state", "export", str(checkpoint)]) == 2
+    assert "Spark does not read its own state" in capsys.readouterr().err
+    assert (checkpoint / "slash").exists()

@@ -259,6 +259,9 @@ def _slices_of(manifest: Manifest) -> str:
 def _rows_are(plan: PlanIdentity) -> str:
     if any(one.is_buffer for one in plan.aggregates):
         return "buffers"  # of Spark's own code, each of many rows
+    counts = any(one.function == "count" and not one.inputs for one in plan.aggregates)
+    if plan.is_adopted and plan.operator == "aggregation" and not counts:
+        return "rows, as far as plain Spark had counted them"
     return {"join": "rows kept", "transformWithState": "changes kept"}.get(plan.operator, "rows")
 
 

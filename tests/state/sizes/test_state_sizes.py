@@ -259,3 +259,12 @@ def test_a_damaged_segment_is_an_error_or_wrong_and_harmless(tmp_path: Path) -> 
         except SlashError:
             refused += 1
     assert refused > 20
+
+
+@pytest.mark.parametrize(("aggregate", "are_rows"), [("sum 2 0", False), ("count - 0", True)])
+def test_rows_that_plain_spark_has_not_counted_are_not_called_so(aggregate: str, are_rows: bool) -> None:
+    text = "\n".join(
+        ["pyslash-plan 1", "window 10 10 0", "column int64 1", "column int64 1", "key 1", f"aggregate {aggregate}", ""]
+    )
+    plan = PlanIdentity(PlanSpec.decode(text), ("k", "v"), is_adopted=True)
+    assert (state_sizes._rows_are(plan) == "rows") is are_rows
