@@ -160,6 +160,7 @@ class Checkpointer:
         with self._state.lock:
             state = self._state.state_for(query, request.plan, request.run)
             self._state.queries[query] = state
+            state.restored_by = request.run
             done = dict(state.restored)
         for name, size, crc in request.files:
             if done.get(name, (size, crc)) != (size, crc):

@@ -144,6 +144,8 @@ class _Witnesses:
         held, epoch = self._described.get(name), self._newest.epoch
         if held is None or held.first_live_pane > self._first_pane or self.is_ahead(name):
             return False
+        if held.restored_by > self._newest.run:
+            return False  # from files, which were cut into other shares than the manifest's, maybe for other agents
         if name not in self.shares:
             return not held.blocks or (held.epoch <= epoch and bool(self.taken_by(name)))
         if held.epoch == epoch and not held.blocks and self._has_share(name):

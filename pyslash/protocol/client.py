@@ -74,6 +74,7 @@ class Described:
     `replicas`: of which agents it keeps a copy, by incarnation, and as of which epoch; `promoted`: which of them, as of
     which epoch, have become its own; panes before `first_live_pane` have been released. `settled`: of the replicas,
     those of which no commit is outstanding: (epoch, agents whose shares its source had taken over as of that epoch).
+    `restored_by`: the run that had it read its share from files.
     """
 
     incarnation: bytes
@@ -87,6 +88,7 @@ class Described:
     spilled_bytes: int = 0
     first_live_pane: int = BEFORE_ALL_PANES
     settled: dict[str, tuple[Epoch, frozenset[str]]] = field(default_factory=dict)
+    restored_by: Run = BEFORE_ALL_RUNS
 
 
 class AgentClient(AgentCaller):

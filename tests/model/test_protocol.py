@@ -204,3 +204,9 @@ def _told(schedule: Schedule, durability: str, strategy: str, mode: str) -> str:
     smallest = schedule.shrunk(lambda fewer: found(fewer) is not None)
     broken = found(smallest)
     return f"schedule {schedule.number} as {smallest}:\n{broken}\n" + "\n".join(getattr(broken, "__notes__", []))
+
+
+@pytest.mark.parametrize("number", [2668])
+def test_shares_that_were_cut_from_files_are_none_of_a_manifest(number: int) -> None:
+    """A run has restored one agent's files to two, and fails before a manifest says so: memory is no whole state."""
+    assert violation(Schedule.numbered(number, KINDS["require"]), durability="both") is None

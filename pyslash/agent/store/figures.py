@@ -29,6 +29,7 @@ class Figures:
                 "settled": {} if state is None else state.settled_replicas(),
                 "first_live_pane": BEFORE_ALL_PANES if state is None else state.first_live_pane,
                 "blocks": 0 if state is None else len(state.own.live),
+                "restored_by": BEFORE_ALL_RUNS if state is None else state.restored_by,
                 **self._state.room(),
             }
 

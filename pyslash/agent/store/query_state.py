@@ -60,6 +60,7 @@ class QueryState:
     claimed: set[str] = field(default_factory=set)  # files that this run has had written beside epochs
     restored: dict[str, tuple[int, int]] = field(default_factory=dict)  # files whose blocks are live: bytes and CRC
     restoring: dict[str, int] = field(default_factory=dict)  # how many blocks of other files are
+    restored_by: Run = BEFORE_ALL_RUNS  # the run that has cut the files into shares, of which it has one
     replicas: dict[str, Replica] = field(default_factory=dict)
     incoming: dict[str, PendingReplica] = field(default_factory=dict)
     promoted: dict[str, Epoch] = field(default_factory=dict)  # replicas that became this agent's own, as of which epoch
