@@ -253,3 +253,16 @@ def test_an_agent_that_a_later_run_has_begun_with_anew_does_not_have_its_share()
     assert "answers, but no longer has it" in str(plan_repair(newest, None, 0, RUN, emptied))
     assert isinstance(plan_repair(newest, None, 101, RUN, emptied), Repair), "nothing of it is needed any more"
     assert isinstance(plan_repair(newest, None, 0, RUN, {one: holding(EPOCH, {}, run=RUN)}), Repair)
+
+
+def test_what_a_later_run_has_cut_from_files_is_no_share_of_the_manifest() -> None:
+    """It has given a part of the one agent's share to another, and replicas are of such parts."""
+    one, two = NAMES[:2]
+    newest = as_of(EPOCH, [one], {}, [])
+    cut = {
+        one: replace(holding(EPOCH, {}, run=RUN), restored_by=RUN),
+        two: replace(holding(EPOCH, {}, run=RUN, settled={one: (EPOCH, frozenset())}), restored_by=RUN),
+    }
+    assert isinstance(plan_repair(newest, None, 0, RUN, cut), str)
+    named = replace(newest, run=RUN)  # by that run itself, once it has logged an epoch
+    assert isinstance(plan_repair(named, None, 0, RUN, cut), Repair)
