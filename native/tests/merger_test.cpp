@@ -178,9 +178,9 @@ TEST(Merger, EveryFlippedByteOfASegmentIsNoticed) {
 }
 
 TEST(Merger, WideRowsAreHandedOverBeforeTheyAreMany) {
-  const auto plan = std::make_shared<const Plan>(
-      Plan::parse("pyslash-plan 1\nwindow 10 10 0\ncolumn int64 0\ncolumn int64 0\nkey 1\n"
-                  "aggregate approx_count_distinct 2 0 14\n"));
+  const auto plan =
+      std::make_shared<const Plan>(Plan::parse("pyslash-plan 1\nwindow 10 10 0\ncolumn int64 0\ncolumn int64 0\nkey 1\n"
+                                               "aggregate approx_count_distinct 2 0 14\n"));
   Arena arena = new_arena();
   std::vector<Row> rows;
   for (int64_t key = 0; key < 4000; ++key) rows.push_back({1, key, key});

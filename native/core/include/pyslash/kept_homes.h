@@ -1,5 +1,5 @@
-// What a process keeps of queries from epoch to epoch: by query and range of hash prefixes. Any of it may go and be made
-// anew; so what nobody has asked for in a long time goes: its query has ended, or has other ranges now.
+// What a process keeps of queries from epoch to epoch: by query and range of hash prefixes. Any of it may go and be
+// made anew; so what nobody has asked for in a long time goes: its query has ended, or has other ranges now.
 #pragma once
 
 #include <chrono>
