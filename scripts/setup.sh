@@ -26,9 +26,13 @@ install_packages() {
     run=(sudo)
   fi
   "${run[@]}" apt-get update -qq
-  [[ " $* " != *" jdk "* ]] || set -- "${@/#%jdk/$(jdk_package)}"
-  say "installing $*"
-  "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+  local package packages=()
+  for package; do
+    [ "$package" != jdk ] || package=$(jdk_package)
+    packages+=("$package")
+  done
+  say "installing ${packages[*]}"
+  "${run[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 }
 
 # A Python is tried, not only looked up: a version manager's shims exist for versions that do not run.

@@ -229,17 +229,21 @@ def test_a_release_is_a_rehearsal_unless_it_is_told_otherwise() -> None:
 
 
 @pytest.mark.parametrize(("there", "taken"), [("17 21", 17), ("21 25", 21)])
-def test_setup_takes_the_jdk_that_the_distribution_has(there: str, taken: int, tmp_path: Path) -> None:
-    cache = tmp_path / "apt-cache"
-    cache.write_text(
-        f'#!/bin/bash\nfor v in {there}; do [ "$2" != openjdk-$v-jdk-headless ] || exit 0; done; exit 100\n'
+def test_setup_installs_the_jdk_that_the_distribution_has(there: str, taken: int, tmp_path: Path) -> None:
+    stand_ins = {
+        "apt-cache": f'for v in {there}; do [ "$2" != openjdk-$v-jdk-headless ] || exit 0; done; exit 100',
+        "apt-get": 'echo "$@" >&2',
+        "sudo": 'exec "$@"',
+    }
+    for name, text in stand_ins.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    setup = (ROOT / "scripts" / "setup.sh").read_text()
+    functions = re.findall(
+        r"^(?:say|fail)\(\).*?$|^(?:jdk|install)_packages?\(\) \{.*?^\}", setup, re.MULTILINE | re.DOTALL
     )
-    cache.chmod(0o755)
-    function = re.search(
-        r"^jdk_package\(\) \{.*?^\}", (ROOT / "scripts" / "setup.sh").read_text(), re.MULTILINE | re.DOTALL
-    )
-    assert function is not None
+    assert len(functions) == 4
+    script = ["bash", "-euc", "\n".join([*functions, "install_packages g++ jdk procps"])]
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    script = ["bash", "-c", f"{function[0]}\njdk_package"]
     done = subprocess.run(script, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == f"openjdk-{taken}-jdk-headless\n"
+    assert done.stderr.splitlines()[-1].endswith(f" g++ openjdk-{taken}-jdk-headless procps")
