@@ -73,8 +73,7 @@ class DurableState:
         self._obsolete: dict[str, float] = {}  # of files that no manifest needs, since when
         self._seconds = seconds
         self._replanned: set[str] = set()  # files of the query before it was changed, until a manifest has the new ones
-        self._made: set[str] = set()  # by `replan`
-        self._is_offered = False  # whether a manifest may have come to name what there is now
+        self._made: set[str] = set()  # by `replan`, until a manifest may have come to name them
 
     def want_snapshots(self) -> list[str]:
         """Agents of which a file should hold all of their state."""
@@ -128,7 +127,8 @@ class DurableState:
         """The files after an epoch has added its own, without those that snapshots replace and those with dead panes
         only.
         """
-        self._offered_pane, self._is_offered = first_live_pane, True
+        self._offered_pane = first_live_pane
+        self._made.clear()
         replaced = self._rewriting = {file.holder for file in added if file.snapshot}
         self._offered = dict(self._ready)
         ready = [
@@ -181,9 +181,8 @@ class DurableState:
 
     def forget_replanned(self) -> None:
         """The run is over. What it has rewritten is deleted, unless a manifest may have come to name it."""
-        if not self._is_offered:
-            with suppress(CheckpointError):  # a later run sweeps it
-                self.directory.delete(self._made)
+        with suppress(CheckpointError):  # a later run sweeps it
+            self.directory.delete(self._made)
 
     def assign(self, holders: dict[str, str]) -> None:
         """Blocks of a file (by name) are held by this agent from now on."""
