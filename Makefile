@@ -31,7 +31,7 @@ pipeline-merge: setup ## the same with open windows, by MERGE into a Delta table
 pipeline-kafka: setup ## the same with open windows, into another topic
 	@$(PIPELINE) kafka $(ARGS)
 
-test: setup ## native tests under sanitizers, a sixth of pytest's that the commit draws, and what was not covered; WHOLE=1 for all
+test: setup ## native tests under sanitizers, a tenth of pytest's that the commit draws, and what was not covered; WHOLE=1 for all
 	@WHOLE=$(WHOLE) scripts/test.sh
 
 test-native: setup ## the native tests alone, under ASan/UBSan and TSan
@@ -40,18 +40,8 @@ test-native: setup ## the native tests alone, under ASan/UBSan and TSan
 test-python: setup ## pytest alone; ARGS="tests/plan -k window" narrows it
 	@pytest $(ARGS)
 
-nightly: setup ## all of `make test`, and what is too long for it: chaos, a soak of 5 minutes, an hour of fuzzing, Spark over RDMA
-	@WHOLE=1 scripts/test.sh
-	@pytest -m nightly --ignore=tests/pipelines -n $$(($$(nproc) + 1)) --dist loadfile
-	@scripts/test_pipelines.sh -m nightly
-	@PYSLASH_STREAMS=all pytest tests/streaming/streams
-	@PYSLASH_STREAMS_OF_OTHERS=all scripts/test_pipelines.sh -k test_streams
-	@PYSLASH_STREAMS_OF_CLIENTS=221 pytest --timeout 7200 tests/streaming/streams/test_streams_of_clients.py
-	@scripts/fuzz.sh 60
-	@$(MAKE) chaos ARGS= SLICE=$$(($$(date +%s) / 86400 % 7))
-	@$(MAKE) soak MINUTES=5
-	@$(MAKE) lab-spark
-	@$(MAKE) docs
+nightly: setup ## all of `make test`, and what is too long for it, in some ten hours: chaos, a soak, an hour of fuzzing; PART="streams fuzz"
+	@scripts/nightly.sh $(PART)
 
 tenth: setup ## a tenth of the tests that `make nightly` adds and a hundredth of its random streams, drawn by SEED (a number)
 	@scripts/class_archive.sh

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Native tests, and a sixth of pytest's, drawn by the commit; with WHOLE=1 every test. At the end, loudly, what this
+# Native tests, and a tenth of pytest's, drawn by the commit; with WHOLE=1 every test. At the end, loudly, what this
 # machine could not run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build
 started=$SECONDS
 seed=$(git rev-parse HEAD 2>/dev/null || date +%F)
-draw=(--sixth "$seed")
+draw=(--tenth "$seed")
 [ -z "${WHOLE:-}" ] || draw=()
 rm -rf build/running
 at_the_end() {
@@ -74,6 +74,6 @@ cat build/rdma.log
 printf '\n== pytest with Spark Connect, and with processors\n'
 pytest "${draw[@]}" "${alone[@]}" --junitxml=build/alone.xml || status=1
 python scripts/not_covered.py build/pytest.xml build/rdma/pytest.xml build/iceberg.xml build/pipelines.xml build/alone.xml
-[ -n "${WHOLE:-}" ] || printf 'A sixth of the tests was drawn by %s. make test WHOLE=1 runs all.\n' "$seed"
+[ -n "${WHOLE:-}" ] || printf 'A tenth of the tests was drawn by %s. make test WHOLE=1 runs all.\n' "$seed"
 printf 'make test took %d s\n' $((SECONDS - started))
 exit $status

@@ -45,8 +45,7 @@ _WHOLE = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the choice of a part, for what is too long to run whole."""
-    parser.addoption("--tenth", metavar="SEED", help="of the tests chosen by -m, run a tenth that this seed draws")
-    parser.addoption("--sixth", metavar="SEED", help="a sixth that this seed draws, and what `always` runs")
+    parser.addoption("--tenth", metavar="SEED", help="a tenth that this seed draws, and what `always` runs")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,9 +71,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 if item.get_closest_marker(marker):
                     item.add_marker(pytest.mark.skip(reason=reason))
     if (seed := config.option.tenth) is not None:
-        _keep(config, items, lambda item: _is_drawn(item, seed, 10))
-    if (seed := config.option.sixth) is not None:
-        _keep(config, items, lambda item: _runs_always(item) or _is_drawn(item, seed, 6))
+        _keep(config, items, lambda item: _runs_always(item) or _is_drawn(item, seed))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -93,8 +90,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Take it for a success that a draw leaves none of the few tests that a run was given."""
-    option = session.config.option
-    if (option.tenth, option.sixth) != (None, None) and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+    if session.config.option.tenth is not None and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK
 
 
@@ -103,11 +99,13 @@ def _keep(config: pytest.Config, items: list[pytest.Item], wanted: Callable[[pyt
     items[:] = filter(wanted, items)
 
 
-def _is_drawn(item: pytest.Item, seed: str, of: int) -> bool:
-    return crc32(f"{seed} {item.nodeid}".encode()) % of == 0
+def _is_drawn(item: pytest.Item, seed: str) -> bool:
+    return crc32(f"{seed} {item.nodeid}".encode()) % 10 == 0
 
 
 def _runs_always(item: pytest.Item) -> bool:
+    if item.get_closest_marker("nightly"):
+        return False
     return item.nodeid.startswith(_WHOLE) or item.get_closest_marker("always") is not None
 
 

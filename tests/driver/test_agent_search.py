@@ -7,10 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 
 from pyslash.conf import Conf
 from pyslash.driver.ports import Ports
 from pyslash.driver.restart.agent_search import AgentSearch
+from pyslash.errors import AgentStartError
 from pyslash.protocol.descriptor import AgentDescriptor
 
 SECRET = secrets.token_bytes(32)
@@ -93,3 +95,14 @@ def test_an_agent_that_is_alone_gets_a_standby_once_there_is_an_executor_for_it(
     durability: str, agents: int, executors: int, met: list[str]
 ) -> None:
     assert Search(durability, "", executors=executors).standby(agents) == met
+
+
+@pytest.mark.parametrize("error", [AgentStartError("no room"), PySparkRuntimeError("the job was aborted")])
+def test_a_standby_that_cannot_be_had_ends_no_query(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    def fails(*given: Any) -> list[AgentDescriptor]:
+        raise error
+
+    session: Any = None
+    ports = Ports(find_agents=fails, executors=lambda session: 2)
+    assert AgentSearch(Search._conf("both"), SECRET, ports).standby(session, KNOWN[:1]) == []
+    assert f"no standby could be started: {error}" in caplog.text

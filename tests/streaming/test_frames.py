@@ -135,7 +135,7 @@ MODES = ("None", "EventTime", "ProcessingTime")
     ("seed", "time_mode"),
     [
         (1, "EventTime"),
-        *(pytest.param(seed, mode, marks=pytest.mark.nightly) for mode in MODES for seed in range(2, 20)),
+        *(pytest.param(seed, mode, marks=pytest.mark.nightly) for mode in MODES for seed in range(2, 90)),
     ],
 )
 def test_random_programs_over_frames_are_sparks(spark: SparkSession, tmp_path: Path, seed: int, time_mode: str) -> None:
@@ -154,7 +154,7 @@ TIMEOUTS = ("NoTimeout", "EventTimeTimeout", "ProcessingTimeTimeout")
     [
         *((1, timeout) for timeout in TIMEOUTS[1:]),
         pytest.param(2, "NoTimeout", marks=pytest.mark.nightly),
-        *(pytest.param(seed, timeout, marks=pytest.mark.nightly) for timeout in TIMEOUTS for seed in range(3, 30)),
+        *(pytest.param(seed, timeout, marks=pytest.mark.nightly) for timeout in TIMEOUTS for seed in range(3, 80)),
     ],
 )
 def test_random_functions_of_a_group_state_are_sparks(

@@ -86,7 +86,7 @@ def test_a_query_that_starts_again_goes_on_with_its_state(spark: SparkSession, t
         *(
             pytest.param(seed, mode, marks=pytest.mark.nightly)
             for mode in ("None", "EventTime", "ProcessingTime")
-            for seed in range(2, 40)
+            for seed in range(2, 150)
         ),
     ],
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyslash.cluster.agent_group import AgentGroup
@@ -36,7 +38,7 @@ class AgentSearch:
         if self._conf.replicates and len(agents) == 1 and self._ports.executors(session) > 1:
             try:
                 return self._find(session)
-            except SlashError as error:
+            except (SlashError, PySparkException, Py4JJavaError) as error:  # a query goes on without one
                 logger.warning("no standby could be started: %s", error)
         return []
 
