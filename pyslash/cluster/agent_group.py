@@ -65,6 +65,12 @@ class AgentGroup:
     def _client_of(self, agent: AgentDescriptor) -> AgentClient:
         return self._client(agent, self._query_id, self._token, timeout_seconds=self._timeout, secret=self._secret)
 
+    def beside(self, agents: Collection[AgentDescriptor]) -> AgentGroup:
+        """A group of those of these agents that are not of this one. The caller closes it."""
+        group = AgentGroup(self._query_id, self._secret, self._timeout, self._client, self._pool)
+        group.add_agents([agent for agent in agents if agent.incarnation not in self._clients])
+        return group
+
     def another(self, name: str) -> AgentClient:
         """Another client of the agent of this name, which the caller closes."""
         return self._client_of(self.agent(name))

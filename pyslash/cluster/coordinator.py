@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from contextlib import closing
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from pyslash._native import Head
 from pyslash.cluster.agent_group import AgentGroup, name_of
@@ -232,19 +235,17 @@ class Coordinator:
             self.group.each(lambda client: client.release(before_pane, self._run))
             self._released = before_pane
 
-    @contextmanager
-    def discard_on_failure(self, epoch: Epoch) -> Iterator[None]:
-        """If the update inside fails, free what its tasks have published: the epoch's rows will be read again."""
+    def discard(self, epoch: Epoch, others: Callable[[], Collection[AgentDescriptor]]) -> None:
+        """Free what tasks have published of an epoch whose update has failed: its rows will be read again.
+
+        `others` finds agents that hold nothing of the query, as far as is known: a failed job has no receipts to tell.
+        """
         try:
-            yield
-        except BaseException:
-            try:
-                self.group.each(lambda client: client.discard(epoch, self._run))
-            except SlashError as error:
-                logger.warning(
-                    "epoch %d failed, and its blocks stay in the arenas until the next commit: %s", epoch, error
-                )
-            raise
+            self.group.each(lambda client: client.discard(epoch, self._run))
+            with closing(self.group.beside(others())) as unknown:
+                unknown.each(lambda client: client.discard(epoch, self._run))
+        except (SlashError, PySparkException, Py4JError) as error:
+            logger.warning("epoch %d failed, and its blocks stay in the arenas until the next commit: %s", epoch, error)
 
     def drop(self) -> None:
         """Free everything of the query."""

@@ -22,6 +22,7 @@ from pyslash.plan.cut import OperatorCut
 from pyslash.plan.output_mode import OutputMode
 from pyslash.plan.watermarks import Watermarks
 from pyslash.plan.window import NO_WATERMARK_US
+from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.jvm_bridge import TaskRead
 from pyslash.spark.update_spec import AgentSpec
@@ -65,7 +66,8 @@ class OperatorRun:
         """`batch`: of the run's first epoch."""
         self.state = state
         self.plan = state.plan
-        self._conf = conf
+        self._conf, self._session, self._secret, self._ports = conf, batch.session, secret, ports
+        self._stopped_in: Epoch | None = None  # the epoch whose update was stopped with the query
         session, coordinator, query_id = batch.session, state.coordinator, batch.query_id.bytes
         of_rows, run = self.plan.of_rows, state.manifests.run
         self._ingest = ports.ingest(session, of_rows, conf, query_id, secret, coordinator.group.add_agents)
@@ -117,11 +119,16 @@ class OperatorRun:
         coordinator, ingest = self.state.coordinator, self._ingest
 
         def update() -> tuple[Update, FoldFigures]:
-            with coordinator.discard_on_failure(inputs.epoch):
+            try:
                 taken = self._backfilling.take(inputs) if self._backfilling is not None else []
                 update = self._operator.update(replace(inputs, taken=taken) if taken else inputs)
                 blocks, folded = self._folds.fold(inputs.epoch, update.blocks)
                 return replace(update, blocks=blocks), folded
+            except BaseException:
+                # The thread of a query that was stopped runs no job any more.
+                self._stopped_in = None if inputs.batch.is_active else inputs.epoch
+                coordinator.discard(inputs.epoch, list if self._stopped_in is not None else self._unknown_agents)
+                raise
 
         coordinator.room.make_ahead(inputs.epoch)
         published, folded = coordinator.room.make_for(inputs.epoch, update)
@@ -240,10 +247,19 @@ class OperatorRun:
         Raises:
             SlashError: an agent still holds some.
         """
+        if self._stopped_in is not None:
+            self.state.coordinator.discard(self._stopped_in, self._unknown_agents)
         if not resumable:
             self.state.coordinator.drop()
         elif self.state.durable is not None:
             self.state.coordinator.release(AFTER_ALL_PANES)
+
+    def _unknown_agents(self) -> list[AgentDescriptor]:
+        """Those of the executors that there are now, if some of them may hold nothing of the query as far as is known."""
+        session, conf, known = self._session, self._conf, self.state.coordinator.agents
+        if self._ports.executors(session) <= len(known):
+            return []
+        return self._ports.find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)
 
     def forget(self) -> None:
         """The query has ended: have executors drop what they keep."""

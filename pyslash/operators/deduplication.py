@@ -64,8 +64,6 @@ class DeduplicationPlan(AggregationPlan):
         Raises:
             Uncovered: the message is the reason.
         """
-        if windows_truncated:
-            raise Uncovered("deduplication of rows of overlapping time windows is not covered")
         # Below an aggregation in complete mode it does what it always does.
         return super().of(
             bridge, plan, node, OutputMode.APPEND if mode is OutputMode.COMPLETE else mode, windows_truncated

@@ -304,18 +304,12 @@ REASONS = (
     Reason("{} of a session has no native form", _SESSION, "a function with a native form (docs/coverage.md)"),
     Reason("grouping sets, cube and rollup of sessions are not covered", _SESSION, "a query for each grouping"),
     Reason(
-        "deduplication of rows of overlapping time windows is not covered",
-        _DEDUPLICATION,
-        "dropDuplicates before the window",
-    ),
-    Reason(
         "a key is a float or double, whose zeros and NaNs Spark before 4.3 tells apart",
         _DEDUPLICATION,
         "a key of another type (a decimal or a string), or Spark 4.3",
     ),
     Reason("its event time is the time window {}", _DEDUPLICATION, "dropDuplicates before the window"),
     Reason("its input has more than one event time", _DEDUPLICATION, "one event time among its columns: select it"),
-    Reason("a join of rows of overlapping time windows is not covered", _JOIN, "join first, then make the windows"),
     Reason("this micro-batch joins {}, and the query began with {}", _JOIN, "sources whose schema does not change"),
     Reason("its condition is not deterministic: {}", _JOIN, _DETERMINISTIC),
     Reason("its condition has a subquery: {}", _JOIN, "a join with the subquery's result before this one"),
@@ -325,14 +319,14 @@ REASONS = (
         _JOIN,
         "a condition that bounds one side's event time by the other's, plus or minus a constant interval",
     ),
+    Reason(
+        "Spark evicts rows by another time than their condition bounds: {}",
+        _JOIN,
+        "a condition that bounds one side's event time by the other's, plus or minus a constant interval",
+    ),
     Reason("it evicts rows in a way that is not known: {}", _JOIN, _REPORT),
     Reason("one of its sides has more than one event time", _JOIN, "one event time on each side: select it"),
     Reason("a processor in Python is covered from Spark 4.3 on", _PROCESSOR, "Spark 4.3"),
-    Reason(
-        "a processor of rows of overlapping time windows is not covered",
-        _PROCESSOR,
-        "transformWithState first, then the windows",
-    ),
     Reason(
         "a processor in Python runs on plain Spark by spark.slash.processors=off",
         _PROCESSOR,

@@ -127,6 +127,13 @@ def test_headers(spark: SparkSession, tmp_path: Path, text: bytes) -> None:
     assert judged[0] == judged[1]
 
 
+def test_an_order_mark_within_a_file(spark: SparkSession, tmp_path: Path) -> None:
+    """Of files that were put together: Univocity drops it from the first line of a split, and of no other."""
+    (tmp_path / "records.csv").write_bytes(b"1,x\n2,y\n\xef\xbb\xbf3,z\n4,w\n")
+    rows = Reading(read(spark, tmp_path, "number int, text string, _corrupt_record string")).check()
+    assert rows["number"].to_pylist() == [1, 2, None, 4]
+
+
 def test_long_lines_and_many_fields(spark: SparkSession, tmp_path: Path) -> None:
     """Longer than a page, longer than native code reads; more fields than Univocity reads."""
     long = [b"%s,%d" % (b"x" * size, size) for size in (10, 300_000, 600_000, 1_048_573, 1_048_580, 1_100_000, 20)]

@@ -246,3 +246,16 @@ def test_a_million_random_records(spark: SparkSession, tmp_path: Path) -> None:
         records = Records(seed).some(100_000)
         left += check(spark, tmp_path, records, SCHEMA).left_to_spark
     assert 200_000 < left < 900_000
+
+
+def test_json_of_each_element_of_an_array(spark: SparkSession, tmp_path: Path) -> None:
+    """One element's struct is kept while the next one's is read."""
+    path = tmp_path / "records.parquet"
+    pq.write_table(pa.table({"events": [['{"n": 3}', '{"n": 7}', '{"n": 5}']]}), path)
+    parsed = "from_json(e, 'n int')"
+    best = f"""aggregate(events, from_json('{{"n": -1}}', 'n int'), (a, e) -> IF({parsed}.n > a.n, {parsed}, a))"""
+    rows = spark.read.parquet(str(path)).selectExpr(f"{best}.n AS n")
+    bridge = JvmBridge(spark).java
+    plan = bridge.natively(rows._jdf.queryExecution().executedPlan()).plan()
+    natively = DataFrame(bridge.again(spark._jsparkSession, plan), spark)
+    assert [row.n for row in rows.collect()] == [row.n for row in natively.collect()] == [7]

@@ -76,6 +76,15 @@ def test_long_lines(spark: SparkSession, tmp_path: Path) -> None:
     Reading(spark.read.schema("text string, number int, _corrupt_record string").json(str(tmp_path))).check()
 
 
+@pytest.mark.timeout(120)  # seconds, if each byte of the line is looked at a few times
+def test_one_line_of_many_splits(spark: SparkSession, tmp_path: Path) -> None:
+    """All records in one array, as programs dump them: no task looks through the line again and again."""
+    records = b",".join(b'{"number": %d, "text": "%s"}' % (number, b"x" * 200) for number in range(100_000))
+    (tmp_path / "array.json").write_bytes(b"[" + records + b"]\n" + b'{"number": -1}\n')
+    with splits(spark, 4_000_000):
+        assert len(Reading(spark.read.schema("number int, text string").json(str(tmp_path))).check()) == 100_001
+
+
 def test_pages_end_anywhere(spark: SparkSession, tmp_path: Path) -> None:
     """Within characters of several bytes, between records, and between the two bytes of a line's end."""
     characters = "ü漢😀".encode()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 JAVA = ROOT / "native" / "jvm" / "java" / "io" / "pyslash"
 # Here `OnlySpark` tells why native code does not read files or records: the query runs on pyslash all the same.
 OF_INGEST = {
-    *("FileScan", "FilterText", "ScanPath", "StaticJoin"),
+    *("FileScan", "FilterText", "NativeInput", "ScanPath", "StaticJoin"),
     *("CsvSchema", "AvroSchema", "JsonSchema", "LineRecords", "LineScanExec", "RecordSchema"),
 }
 # `understood` passes on what the JVM has said, in the JVM's words.

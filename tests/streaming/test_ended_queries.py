@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import threading
+import time
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
+from pyslash.cluster.find_agents import find_agents
 from pyslash.driver.epoch import EpochRunner
 from pyslash.driver.start import hook
 from pyslash.spark.failure import StoppedError
+from tests.agent.blocks import attach
 from tests.agent.test_compaction import eventually
 from tests.support.stream import Outcome, Stream, differences, run, seconds
 
@@ -191,3 +197,47 @@ def test_no_epoch_begins_once_a_query_is_let_go_of() -> None:
     with pytest.raises(StoppedError):
         runner(None, 1)
     assert not runner.is_running
+
+
+@pytest.mark.parametrize("ends", ["failed", "stopped"])
+def test_a_first_micro_batch_that_is_not_done_leaves_nothing_in_the_agents(
+    spark: SparkSession, tmp_path: Path, ends: str
+) -> None:
+    """No receipt has told the driver of an agent by then."""
+    waits = tmp_path / "waits"
+
+    @F.udf("bigint")
+    def odd(k: int) -> int:
+        if k == 99:
+            waits.touch()
+            time.sleep(5 if ends == "failed" else 60)  # the other tasks have published by then
+            raise ValueError("a bad record")
+        return k
+
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=0)
+    stream.add(table(1000))
+    pyslash.enable(spark)
+    spark.conf.set("spark.slash.mode", "require")
+    try:
+        rows = stream.read().repartition(4, "k").withColumn("k", odd("k"))
+        counted = rows.groupBy(F.window("ts", WINDOW), "k").count()
+        writer = counted.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.foreachBatch(lambda rows, epoch: None).trigger(availableNow=True).start()
+        held = partial(blocks_of, spark, UUID(str(query.id)).bytes)
+        assert eventually(lambda: waits.exists() and bool(held()))
+        if ends == "stopped":
+            query.stop()
+        else:
+            with pytest.raises(StreamingQueryException, match="a bad record"):
+                query.awaitTermination()
+        hook._sweep()
+        assert held() == []
+    finally:
+        spark.conf.unset("spark.slash.mode")
+        pyslash.disable()
+
+
+def blocks_of(spark: SparkSession, query: bytes) -> list[Any]:
+    """What the agents of the executors hold of a query."""
+    agents = find_agents(spark, hook._secret, 256 << 20, 60)
+    return [block for agent in agents for block in attach(agent).blocks() if block[4] == query]

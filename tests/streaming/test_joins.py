@@ -226,8 +226,39 @@ def test_what_is_not_covered_says_why(spark: SparkSession, tmp_path: Path) -> No
     a, b = sides(left, right)
     evicted_never = a.join(b, F.expr("k = r_k AND r_ts BETWEEN ts AND ts + INTERVAL 5 SECONDS AND v > 3"), "left_outer")
     assert "Spark does not evict its rows as the watermark moves" in pyslash.explain(evicted_never)
+    of_span = b.withColumn("r_end", F.expr("timestamp_seconds(r_v)"))
+    span = F.expr("k = r_k AND ts BETWEEN r_ts AND r_end")
+    for how in ("left_outer", "full_outer", "left_semi"):
+        assert "Spark evicts rows by another time than their condition bounds" in pyslash.explain(
+            a.join(of_span, span, how)
+        )
+    assert "covered, in append mode" in pyslash.explain(a.join(of_span, span))
     by_another_table = a.join(b, F.expr("ts = r_ts AND k = r_k + (SELECT max(n) FROM VALUES (1) AS t(n))"))
     assert "its condition has a subquery" in pyslash.explain(by_another_table)
+
+
+def test_a_side_that_goes_by_another_time_than_the_condition_bounds_is_left_to_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark bounds r_end, and evicts by r_ts: a right row goes long before left rows that it has joined."""
+
+    def join(left: DataFrame, right: DataFrame) -> DataFrame:
+        left, right = sides(left, right)
+        right = right.withColumn("r_end", F.expr("timestamp_seconds(r_v)"))
+        return left.join(right, F.expr("k = r_k AND ts BETWEEN r_ts AND r_end"), "left_outer")
+
+    left, right = made(spark, tmp_path, batches=0)
+    for at, (key, value), (other_key, other_value) in (
+        (1000, (9, 1), (7, 1600)),
+        (1150, (7, 1), (2, 1)),
+        (1300, (3, 1), (4, 1)),
+        (1310, (5, 1), (6, 1)),
+    ):
+        left.add(pa.table([[seconds(at)], [key], [value], [""]], SCHEMA))
+        right.add(pa.table([[seconds(at)], [other_key], [other_value], [""]], SCHEMA))
+    expected = run(spark, tmp_path, join, "off").batches
+    assert [row.r_k for batch in expected for row in batch if row.k == 7] == [7]
+    assert run(spark, tmp_path, join, "auto", **{"home.size": "1"}).batches == expected
 
 
 def test_the_example(spark: SparkSession, tmp_path: Path) -> None:

@@ -54,6 +54,19 @@ def add(stream: Stream, generator: random.Random, at: float, rows: int = 150) ->
     stream.add(pa.table(values, SCHEMA))
 
 
+def with_sizes(rows: DataFrame) -> DataFrame:
+    """Joined with a static table that is computed of long windows."""
+    history = rows.sparkSession.range(90).selectExpr("id % 3 + 1 AS k", "timestamp_seconds(1000 + id) AS t")
+    counts = history.groupBy("k", F.window("t", "10 minutes", "5 seconds")).count()
+    sizes = counts.groupBy("k").agg(F.sum("count").alias("size"))
+    return rows.join(sizes, "k").groupBy(F.window("ts", "5 seconds"), "k").agg(F.max("size"), F.count("*"))
+
+
+def windows(rows: DataFrame) -> DataFrame:
+    """With the windows of each row, 120 of them, as a column."""
+    return rows.withColumn("w", F.window("ts", "10 minutes", "5 seconds"))
+
+
 def called(rows: DataFrame, *keys: object) -> DataFrame:
     return rows.groupBy(*keys).agg(*map(F.expr, CALLS))
 
@@ -332,3 +345,28 @@ def test_state_of_moments_is_not_moved(stream: Stream) -> None:
     (plan,), _ = operators_of(query(stream.read()), OutputMode.APPEND, Conf.read(lambda _, default: default))
     with pytest.raises(Uncovered, match="keeps panes of many moments, and some of those were emitted"):
         check_movable(plan.identity)
+
+
+MANY = {
+    "a bound": lambda rows: called(windows(rows), "w.start"),
+    "no key": lambda rows: called(windows(rows), "k"),
+    "all of it": lambda rows: called(windows(rows), "w"),
+    "renamed": lambda rows: called(windows(rows).withColumnRenamed("w", "of"), "of", "k"),
+    "rows of them": lambda rows: windows(rows).dropDuplicates(["w", "k"]).groupBy("k").count(),
+    "a static table": with_sizes,
+}
+"""Queries with windows of which a row has more than are planned where the query groups by them."""
+
+
+@pytest.mark.parametrize("query", MANY.values(), ids=MANY)
+def test_many_windows_of_a_row_are_all_there(stream: Stream, query: Query) -> None:
+    expected = ran(stream.read(), stream.folder, query, "update", "off")
+    found = ran(stream.read(), stream.folder, query, "update", "auto", **HOMES)
+    assert found.batches == expected.batches
+    assert sum(map(len, found.batches)) > 0
+
+
+@pytest.mark.parametrize(("name", "few"), [("all of it", True), ("renamed", True), ("no key", False)])
+def test_windows_are_planned_two_a_row_where_a_query_groups_by_them(stream: Stream, name: str, few: bool) -> None:
+    (plan,), _ = operators_of(MANY[name](stream.read()), OutputMode.UPDATE, Conf.read(lambda _, default: default))
+    assert plan.windows_truncated == few

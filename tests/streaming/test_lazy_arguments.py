@@ -76,3 +76,22 @@ def test_only_what_spark_evaluates_is_evaluated(spark: SparkSession, tmp_path: P
     )
     assert [len(batch) for batch in expected][:2] == [2, 2]
     assert found == expected
+
+
+@pytest.mark.parametrize("window", [("4 seconds",), ("4 seconds", "2 seconds")], ids=["tumbling", "sliding"])
+def test_nothing_is_computed_of_rows_without_a_time(spark: SparkSession, tmp_path: Path, window: tuple[str, ...]) -> None:
+    """They are in no window: Spark drops them before it computes keys and arguments, which are errors in them."""
+    stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=10)
+    for rows in ROWS:
+        table = dict(zip(SCHEMA.names, zip(*rows, strict=True), strict=True))
+        times = [seconds(at) if qty > 0 else None for at, qty in zip(table["ts"], table["qty"], strict=True)]
+        stream.add(pa.table(table | {"ts": times}, SCHEMA))
+    keys = (F.window("ts", *window), F.expr("CAST(s AS INT) % 2").alias("odd"))
+    calls = ("sum(100 / qty)", "max(CAST(s AS INT))", "max(struct(100 / qty, s))", "count(*)")
+    aggregates = [F.expr(call).alias(f"a{place}") for place, call in enumerate(calls)]
+    expected, found = (
+        ran(stream.read(), tmp_path, lambda rows: rows.groupBy(*keys).agg(*aggregates), "update", mode).batches
+        for mode in ("off", "require")
+    )
+    assert any(expected)
+    assert found == expected

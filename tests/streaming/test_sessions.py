@@ -179,3 +179,15 @@ def test_the_example(spark: SparkSession, tmp_path: Path) -> None:
         (7, 1, 8000, "page 80"),
         (8, 1, 20_000, "page 200"),
     ]
+
+
+def test_a_gap_by_the_current_time_is_not_one_gap_for_all(spark: SparkSession, tmp_path: Path) -> None:
+    """In 1970, which is the time of a plan that has not started, it is another one than now."""
+    gap = F.expr("CASE WHEN unix_seconds(current_timestamp()) < 1000 THEN '2 seconds' ELSE '6 seconds' END")
+    stream = made(spark, tmp_path)
+    expected, found = (
+        ran(stream.read(), stream.folder, lambda rows: grouped(rows, gap), "append", mode).batches
+        for mode in ("off", "require")
+    )
+    assert any(expected)
+    assert found == expected

@@ -114,8 +114,6 @@ class TransformPlan(OperatorPlan):
             Uncovered: the message is the reason.
         """
         _check_release()
-        if windows_truncated:
-            raise Uncovered("a processor of rows of overlapping time windows is not covered")
         _check(_facts(understood(lambda: bridge.transform(plan, node))))
         if not conf.runs_processors:
             raise Uncovered("a processor in Python runs on plain Spark by spark.slash.processors=off")

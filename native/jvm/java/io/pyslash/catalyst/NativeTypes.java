@@ -40,7 +40,7 @@ public final class NativeTypes {
   }
 
   /** A value of a type that the native core has, for where any will do. */
-  static Expression zero(DataType type) {
+  public static Expression zero(DataType type) {
     Object value =
         type instanceof DecimalType decimal
             ? Decimal.apply(0L, decimal.precision(), decimal.scale())

@@ -285,6 +285,9 @@ public final class WindowedInput {
    * evaluating Spark's own expressions. Else 0, as for a day by the calendar.
    */
   private long constantGap() {
+    if (PlannedQuery.isOfBatch(bound(1))) {
+      return 0; // each micro-batch has its own
+    }
     // Of a gap that is computed of the time, the end has it once more. Samples may miss the hours that it tells apart.
     if (CollectionConverters.asJava(bound(1).collectLeaves()).stream().filter(this::isTime).count() > 1) {
       return 0;
@@ -464,6 +467,9 @@ public final class WindowedInput {
    */
   long[] parameters(boolean windowsTruncated) {
     if (!isWindowed()) {
+      if (windowsTruncated) {
+        throw notUnderstood();
+      }
       return ALL_TIME;
     }
     if (!branches.isEmpty()) {

@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.JsonToStructs;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.execution.CollapseCodegenStages;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -201,6 +202,9 @@ public final class NativeInput {
   }
 
   private Expression newDecoder(Expression function) {
+    if (function.exists(NamedLambdaVariable.class::isInstance)) { // what it gave before may be kept by its caller
+      throw new OnlySpark(function.prettyName() + " is computed of each element of an array or a map");
+    }
     RecordSchema schema =
         function instanceof JsonToStructs json
             ? JsonSchema.of(json, conf)

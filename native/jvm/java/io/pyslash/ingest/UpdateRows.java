@@ -1,8 +1,10 @@
 package io.pyslash.ingest;
 
+import io.pyslash.catalyst.NativeTypes;
 import io.pyslash.catalyst.Origin;
 import io.pyslash.records.LineScanExec;
 import io.pyslash.shim.Watermark;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -10,7 +12,13 @@ import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CreateArray;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.execution.FilterExec;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.ProjectExec;
@@ -43,6 +51,8 @@ public final class UpdateRows {
   public final RDD<InternalRow> rows;
 
   private final boolean keepsTimeless; // rows without a time count
+
+  private boolean dropsTimeless; // Spark's filter of rows with a time is left out
 
   /** Whether the tasks have to collect the statistics of event times. */
   public final boolean withoutWatermark;
@@ -78,19 +88,48 @@ public final class UpdateRows {
     }
     if (node instanceof ProjectExec project) {
       SparkPlan child = withoutWatermark(project.child());
-      for (Object column : CollectionConverters.asJava(project.projectList())) {
+      List<NamedExpression> columns = new ArrayList<>();
+      for (NamedExpression column : CollectionConverters.asJava(project.projectList())) {
         if (column instanceof Alias alias && isTime(alias.child())) {
           times.add(alias.exprId().id());
         }
+        columns.add(dropsTimeless && column instanceof Alias alias ? ofTimed(alias, child) : column);
       }
-      return project.withNewChildren(CollectionConverters.asScala(List.of(child)).toSeq());
+      return new ProjectExec(CollectionConverters.asScala(columns).toSeq(), child);
     }
     if (node instanceof FilterExec filter) {
       SparkPlan child = withoutWatermark(filter.child());
       // Rows without a time have moved the watermark when Spark drops them, and the accumulator drops them by itself.
       if (!keepsTimeless && filter.condition() instanceof IsNotNull present && isTime(present.child())) {
+        dropsTimeless = true;
         return child;
       }
+    }
+    throw new MustStay();
+  }
+
+  /** The column, of which nothing is computed in rows without a time: Spark drops them before, and it may be an error. */
+  private NamedExpression ofTimed(Alias alias, SparkPlan child) {
+    Attribute time =
+        CollectionConverters.asJava(child.output()).stream().filter(this::isTime).findFirst().orElseThrow(MustStay::new);
+    Expression value = ofTimed(alias.child(), new IsNotNull(time));
+    return (NamedExpression) alias.withNewChildren(CollectionConverters.asScala(List.of(value)).toSeq());
+  }
+
+  private static Expression ofTimed(Expression value, Expression hasTime) {
+    if (value.children().isEmpty()) {
+      return value;
+    }
+    if (value.nullable()) {
+      return new If(hasTime, value, Literal$.MODULE$.create(null, value.dataType()));
+    }
+    if (NativeTypes.nameOf(value.dataType()) != null) {
+      return new If(hasTime, value, NativeTypes.zero(value.dataType()));
+    }
+    if (value instanceof CreateNamedStruct || value instanceof CreateArray) {
+      List<Expression> parts =
+          CollectionConverters.asJava(value.children()).stream().map(part -> ofTimed(part, hasTime)).toList();
+      return value.withNewChildren(CollectionConverters.asScala(parts).toSeq());
     }
     throw new MustStay();
   }

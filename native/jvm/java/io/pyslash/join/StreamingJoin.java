@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.LongStream;
@@ -71,36 +72,47 @@ public final class StreamingJoin extends PlannedOperator {
     sides = List.of(side(0), side(1));
     below().forEach(input -> names.putAll(StableSql.names(input)));
     if (Stream.of(0, 1).flatMap(this::keys).noneMatch(StreamingJoin::isWatermarked)) {
-      checkEviction(0, part(join.fullCondition()));
-      checkEviction(1, part(join.fullCondition()));
+      checkEviction(0, rules.type().keepsRight(), part(join.fullCondition()));
+      checkEviction(1, rules.type().remembersLeft(), part(join.fullCondition()));
     }
   }
 
   /**
    * Passes if rows of a side are evicted by a time that moves with the watermark. Spark takes any comparison in the condition
-   * for one of times, and evicts nothing above the number in `v > 0`.
+   * for one of times, and evicts nothing above the number in `v > 0`. And it takes the bound of any column for one of the event
+   * time: by `ts <= r_end` it evicts by r_ts, before rows of the other side that have joined such a row.
+   *
+   * @param tells whether it counts for rows of the other side that rows of this one have joined them
    */
-  private void checkEviction(int side, Expression condition) {
-    if (child(side).output().exists(StreamingJoin::isWatermarked)) {
-      LongStream shifts =
-          LongStream.of(WATERMARKS).map(watermark -> evicted(side, condition, watermark) - watermark).distinct();
-      if (shifts.count() > 1) {
-        throw new OnlySpark("Spark does not evict its rows as the watermark moves: " + condition.sql());
-      }
+  private void checkEviction(int side, boolean tells, Expression condition) {
+    List<Attribute> columns = CollectionConverters.asJava(child(side).output());
+    List<Attribute> times = columns.stream().filter(StreamingJoin::isWatermarked).toList();
+    if (times.isEmpty()) {
+      return;
+    }
+    LongStream shifts =
+        LongStream.of(WATERMARKS).map(watermark -> evicted(side, columns, condition, watermark).orElse(watermark) - watermark);
+    if (shifts.distinct().count() > 1) {
+      throw new OnlySpark("Spark does not evict its rows as the watermark moves: " + condition.sql());
+    }
+    if (tells
+        && evicted(side, columns, condition, WATERMARKS[1]).isPresent()
+        && evicted(side, times, condition, WATERMARKS[1]).isEmpty()) {
+      throw new OnlySpark("Spark evicts rows by another time than their condition bounds: " + condition.sql());
     }
   }
 
-  /** The time up to which Spark evicts rows of a side by this watermark; the watermark itself if it evicts none. */
-  private long evicted(int side, Expression condition, long watermark) {
+  /** The time up to which Spark evicts rows of a side by this watermark, if the condition bounds one of the columns. */
+  private OptionalLong evicted(int side, List<Attribute> columns, Expression condition, long watermark) {
+    List<Attribute> others = CollectionConverters.asJava(child(1 - side).output());
     Option<Object> time =
         StreamingJoinHelper.getStateValueWatermark(
-            attributes(child(side)), attributes(child(1 - side)), Option.apply(condition), Option.apply(watermark));
-    return time.isDefined() ? ((Number) time.get()).longValue() : watermark;
+            attributes(columns), attributes(others), Option.apply(condition), Option.apply(watermark));
+    return time.isDefined() ? OptionalLong.of(((Number) time.get()).longValue()) : OptionalLong.empty();
   }
 
-  private static AttributeSet attributes(SparkPlan plan) {
-    List<Expression> columns = List.copyOf(CollectionConverters.asJava(plan.output()));
-    return AttributeSet.apply(CollectionConverters.asScala(columns));
+  private static AttributeSet attributes(List<Attribute> columns) {
+    return AttributeSet.apply(CollectionConverters.asScala(List.<Expression>copyOf(columns)));
   }
 
   private static boolean isWatermarked(Object column) {

@@ -60,6 +60,7 @@ final class CsvRecords extends LineRecords {
   @Override
   Parser parser(PartitionedFile file) {
     UnivocityParser univocity = new UnivocityParser(data, withoutCorrupt(inOrder), options, filters());
+    univocity.tokenizer().parseLine("-"); // of the first line that it gets, it drops an order mark
     String name = "CSV file: " + file.urlEncodedPath();
     CSVHeaderChecker atStart = new CSVHeaderChecker(named, options, name, true);
     CSVHeaderChecker within = new CSVHeaderChecker(named, options, name, false);

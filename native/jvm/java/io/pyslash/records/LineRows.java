@@ -201,6 +201,9 @@ final class LineRows extends AbstractIterator<Object> {
     skipsFirst &= consumed == 0;
     isOver = !isFull && (isEnd || consumed > lastStart);
     start += (int) consumed;
+    if (skipsFirst && !isEnd) { // all of it is another split's; what follows a \r tells where the line ends
+      start = Platform.getByte(null, page + end - 1) == '\r' ? end - 1 : end;
+    }
     if (answered(6) > 0) {
       hasHeader = false;
       parser().checkHeader(copied(answered(7), (int) answered(6)));
@@ -225,8 +228,8 @@ final class LineRows extends AbstractIterator<Object> {
     }
     start = 0;
     end = kept;
-    // Behind the split only its last line is of interest.
-    int wanted = (int) Math.min(capacity - kept, ahead > 0 ? ahead : 1 << 12);
+    // Behind the split only its last line is of interest: each time as much again, so that each byte is looked at a few times.
+    int wanted = (int) Math.min(capacity - kept, ahead > 0 ? ahead : Math.max(1 << 12, kept));
     wanted = isFirst ? Math.max(wanted, ORDER_MARK.limit()) : wanted;
     int found = input.read(bytes.limit(end + wanted).position(end));
     end += found;
