@@ -64,8 +64,9 @@ class Measured:
                 self._runs.setdefault((record["title"], record["engine"]), []).append(record)
 
     def runs(self, title: str, engine: str) -> list[Record]:
-        """The runs that have figures."""
-        return [run for run in self._runs.get((title, engine), []) if "rows_per_second" in run]
+        """The runs that have figures; none if one of them failed, as those of the others would hide it."""
+        runs = self._runs.get((title, engine), [])
+        return [] if any(run.get("error") for run in runs) else [run for run in runs if "rows_per_second" in run]
 
     def rate(self, title: str, engine: str) -> float | None:
         """Median rows a second."""

@@ -11,12 +11,14 @@ import os
 import re
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 MARK = "PYSLASH_EVAL_APPLICATION"
 SAMPLE_SECONDS = 0.5
+OTHERS_LOOKS = 20  # at a process without the mark, before it is taken for another application's
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -42,7 +44,7 @@ class Meter:
 
     def __init__(self, mark: str) -> None:
         self._mark = f"{MARK}={mark}".encode()
-        self._others: set[int] = set()
+        self._unmarked = Counter[int]()  # how often each process that lives had an environment without the mark
         self._over = threading.Event()
         self.cpu_seconds = 0.0
         self.peak_bytes = 0
@@ -79,11 +81,20 @@ class Meter:
 
     def processes(self) -> list[int]:
         """The application's processes that live."""
+        alive = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        for pid in self._unmarked.keys() - alive:
+            del self._unmarked[pid]  # the kernel gives the number again
         mine = []
-        for name in os.listdir("/proc"):
-            if name.isdigit() and (pid := int(name)) not in self._others:
-                # Between fork and exec a process has its parent's environment, so "no" is for ever, "yes" is not.
-                (mine.append if self._mark in _environment(pid) else self._others.add)(pid)
+        for pid in alive:
+            if self._unmarked[pid] == OTHERS_LOOKS:
+                continue
+            # Between fork and exec a process has the environment that its parent began with; in the middle of an exec,
+            # none. A JVM has come through several of both, and is this application's for all that.
+            environment = _environment(pid)
+            if self._mark in environment:
+                mine.append(pid)
+            elif environment:
+                self._unmarked[pid] += 1
         return mine
 
 

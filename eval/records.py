@@ -77,6 +77,11 @@ class Runs:
         return all(verdicts) if verdicts else None
 
     @property
+    def failed(self) -> str | None:
+        """Why a run of it failed, the first that did: figures of the others are no figures of the engine."""
+        return next((record["error"] for record in self.records if record.get("error")), None)
+
+    @property
     def obstacle(self) -> str | None:
         """Why there is no figure: it cannot run this workload, or it failed."""
         for record in reversed(self.records):
@@ -97,14 +102,16 @@ class Comparison:
     engines: dict[str, Runs] = field(default_factory=dict)
 
     def ratio(self, engine: str, baseline: str = BASELINE) -> float | None:
-        """Median rate of `engine` over that of `baseline`; None unless both were measured here."""
-        ours, theirs = (self.engines[name].rate if name in self.engines else None for name in (engine, baseline))
+        """Median rate of `engine` over that of `baseline`; None unless both were measured here, and never failed."""
+        rates = {runs.engine: runs.rate for runs in self.measured}
+        ours, theirs = rates.get(engine), rates.get(baseline)
         return ours / theirs if ours and theirs else None
 
     @property
     def measured(self) -> list[Runs]:
-        """Engines with a figure, the fastest first."""
-        return sorted((runs for runs in self.engines.values() if runs.rate), key=lambda runs: -(runs.rate or 0))
+        """Engines with a figure that have never failed, the fastest first."""
+        found = [runs for runs in self.engines.values() if runs.rate and not runs.failed]
+        return sorted(found, key=lambda runs: -(runs.rate or 0))
 
     @property
     def first(self) -> Record:

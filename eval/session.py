@@ -34,7 +34,8 @@ class Comparison:
     `first`: engines that are measured on the first so many micro-batches only, as their rate is low and steady.
     `repeats`: instead of the session's. `memory`: GiB, instead of the session's, of each JVM's heap. `cold`: neither
     checked nor warmed, in processes of their own one after the other: for what memory is taken. `steady`: each engine
-    runs once, and the steady part of its stream counts; rows are compared in another run, of the first micro-batches.
+    runs once, and the steady part of its stream counts; rows are compared in another run, of the first micro-batches,
+    which engines without a result have, too: it warms them.
     """
 
     title: str
@@ -140,14 +141,18 @@ class Session:
                 engine.warm.add(comparison.workload.query_name)
 
     def _measure_steady(self, comparison: Comparison, rule: Steady, outcome: Outcome, suite: str) -> None:
-        """Compare the rows of the first micro-batches, which warms the engine; then measure a stream of its own."""
+        """Run the first micro-batches, which warms the engine, and compare their rows; then measure its own stream.
+
+        What has no rows to compare, a floor, is as warm as what it is the floor of.
+        """
         with _Failures(outcome):
             engine = self._engine(comparison, outcome)
             found: dict[str, Any] = {}
-            if (checked := self._checked(comparison, outcome)) is not None:
-                if engine.engine.checks_runs:
-                    engine.ask("run", checked, checked.generate(self.cache))
-                found = self._check(engine, outcome, checked)
+            first = comparison.beginning
+            if engine.engine.checks_runs and not comparison.cold:
+                engine.ask("run", first, first.generate(self.cache))
+            if self._checked(comparison, outcome) is not None:
+                found = self._check(engine, outcome, first)
             workload = comparison.workload
             figures = engine.measure(workload, workload.generate(self.cache), rule)
             outcome.runs.append(figures)

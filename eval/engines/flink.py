@@ -84,8 +84,8 @@ class FlinkRunner:
 
     def run(self, workload: Workload, folder: Path) -> dict[str, Any]:
         """Stream all rows into a sink that drops what comes; the time is from when the job runs."""
-        seconds = self._insert(workload, folder, "blackhole", {})
-        return {"rows": workload.rows, "seconds": seconds, "rows_per_second": workload.rows / seconds}
+        job = self._insert(workload, folder, "blackhole", {})
+        return {"rows": workload.rows, **job, "rows_per_second": workload.rows / job["seconds"]}
 
     def steady(self, workload: Workload, folder: Path, rule: Steady) -> dict[str, Any]:
         """A job over as many micro-batches' files as it takes `rule.seconds` for, after one that has warmed the JVM.
@@ -93,8 +93,8 @@ class FlinkRunner:
         Flink has no micro-batches: the job is counted whole, its start with it, which is some seconds of a minute.
         """
         warm = workload.first(max(1, workload.batches * 20 // 100))
-        seconds = self._insert(warm, folder, "blackhole", {})
-        batches = min(workload.batches, math.ceil(warm.batches * rule.seconds / seconds))
+        job = self._insert(warm, folder, "blackhole", {})
+        batches = min(workload.batches, math.ceil(warm.batches * rule.seconds / job["seconds"]))
         return self.run(workload.first(batches), folder)
 
     def check(self, workload: Workload, folder: Path) -> tuple[bool, int]:
@@ -128,8 +128,8 @@ class FlinkRunner:
         self._answers.close()
         self._checkpoints.cleanup()
 
-    def _insert(self, workload: Workload, folder: Path, connector: str, options: dict[str, str]) -> float:
-        """Seconds of a job that writes the query's rows to a sink."""
+    def _insert(self, workload: Workload, folder: Path, connector: str, options: dict[str, str]) -> dict[str, Any]:
+        """Run a job that writes the query's rows to a sink: its `seconds` and `part` (`eval.engines.flink_job.run`)."""
         files = sorted(str(path) for path in (folder / "rows").glob("*.parquet"))
         order = {
             # The folder may be of a longer stream.
@@ -140,7 +140,7 @@ class FlinkRunner:
         }
         return self._ask(order)
 
-    def _ask(self, order: dict[str, Any]) -> float:
+    def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(order) + "\n")
@@ -153,7 +153,7 @@ class FlinkRunner:
         result: dict[str, Any] = json.loads(answer)
         if "error" in result:
             raise RuntimeError(result["error"])
-        return float(result["seconds"])
+        return result
 
 
 def with_windows_of_milliseconds(rows: pa.Table) -> pa.Table:

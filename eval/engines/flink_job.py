@@ -1,7 +1,7 @@
 """Runs in Flink's own environment: `python -m eval.engines.flink_job ANSWERS_FD SETTINGS`; orders come on stdin.
 
 An order is a line of JSON: `files` in the order of event time, the fields of `eval.engines.flink_sql.FlinkJob`, and
-`connector` and `options` of the sink. An answer is a line too: `seconds`, or `error`.
+`connector` and `options` of the sink. An answer is a line too: `seconds` and `part`, or `error`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
     with os.fdopen(int(sys.argv[1]), "w") as answers:
         for line in sys.stdin:
             try:
-                answer = {"seconds": run(json.loads(line), settings)}
+                answer = run(json.loads(line), settings)
             except Exception as error:
                 print(error, file=sys.stderr, flush=True)
                 answer = {"error": _reason(error)}
@@ -52,8 +52,11 @@ def main() -> None:
             answers.flush()
 
 
-def run(order: dict[str, Any], settings: dict[str, str]) -> float:
-    """Seconds from when the job runs to its end: the start of the cluster that Flink makes for it is not in them."""
+def run(order: dict[str, Any], settings: dict[str, str]) -> dict[str, Any]:
+    """Run a job: its `seconds`, and the `part` of this process's life that they were, in seconds since 1970.
+
+    They are from when the job runs to its end: the start of the cluster that Flink makes for it is not in them.
+    """
     configuration = Configuration()
     for key, value in {**settings, "python.executable": sys.executable}.items():
         configuration.set_string(key, value)
@@ -70,9 +73,10 @@ def run(order: dict[str, Any], settings: dict[str, str]) -> float:
         sink = sink.option(key, value)
     result = environment.sql_query(order["select"]).execute_insert(sink.build())
     _await_running(result.get_job_client())
-    began = time.perf_counter()
+    began, clock = time.time(), time.perf_counter()
     result.wait()
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - clock
+    return {"seconds": seconds, "part": [began, began + seconds]}
 
 
 def _await_running(job: JobClient) -> None:

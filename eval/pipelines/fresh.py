@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,9 +137,14 @@ def query(address: str, source: str, order: str, latency: str) -> dict[str, Any]
         "ages": _ages(answers, begun + SETTLED_SECONDS, caught_up),
         "fresh_after": next((at - begun for at, newest in answers if at - newest <= MOST_AGE), None),
         "groups": len(expected),
-        "differ": sum(found.get(group) != value for group, value in expected.items()) + len(found) - len(expected),
+        "differ": differing(found, expected),
         "batches": len(answers),
     }
+
+
+def differing(found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> int:
+    """How many groups have another value, are lost, or are none."""
+    return sum(found.get(group) != expected.get(group) for group in found.keys() | expected.keys())
 
 
 def _windows(records: DataFrame) -> DataFrame:

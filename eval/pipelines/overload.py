@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ from eval.engines.spark import SparkEngine, SparkRunner
 from eval.kafka import MEMORY_GIB, PARTITIONS, PRODUCE, TOPIC, Users, in_a_process
 from eval.meter import MARK, Meter
 from eval.pipelines import topic
+from eval.pipelines.verdict import Verdict
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -202,30 +204,29 @@ def burst(name: str, address: str) -> dict[str, Any]:
         finally:
             engine.kill()
             engine.wait()
-        found = _rows(folder)
+        rows = _rows(folder)
+    expected = Counter((*group, *value) for group, value in sender.windows.items())
     return {
         "sent": sender.sent,
         "behind": max(one["behind"] for one in lines),
         "behind_at_last": lines[-1]["behind"],
         "catch_up_seconds": caught_up,
         "windows": len(sender.windows),
-        "differ": sum(found.get(group) != value for group, value in sender.windows.items())
-        + sum(group not in sender.windows for group in found),
+        "verdict": Verdict.of(rows, expected),
     }
 
 
-def _rows(folder: str) -> dict[tuple[int, str], tuple[int, int]]:
-    """What Spark's log of the sink says is written, without Spark."""
+def _rows(folder: str) -> Counter[tuple[int, str, int, int]]:
+    """What Spark's log of the sink says is written, without Spark: each row, and how often."""
     import pyarrow.parquet as pq
 
-    found: dict[tuple[int, str], tuple[int, int]] = {}
+    found = Counter[tuple[int, str, int, int]]()
     log = Path(folder, "rows", "_spark_metadata")
-    for batch in log.glob("[0-9]*"):
-        for line in batch.read_text().splitlines()[1:]:
-            path = json.loads(line)["path"].removeprefix("file:")
-            for row in pq.read_table(path).to_pylist():
-                start = round(row["window"]["start"].timestamp()) * 1_000_000
-                found[start, row["user_id"]] = row["count"], row["sum"]
+    lines = [line for batch in log.glob("[0-9]*") for line in batch.read_text().splitlines()[1:]]
+    for path in {json.loads(line)["path"] for line in lines}:  # a log that is compacted names those before it again
+        for row in pq.read_table(path.removeprefix("file:")).to_pylist():
+            start = round(row["window"]["start"].timestamp()) * 1_000_000
+            found[start, row["user_id"], row["count"], row["sum"]] += 1
     return found
 
 
@@ -245,10 +246,15 @@ def _rate(figures: dict[str, Any], part: slice) -> float:
     return float(sum(rows) / sum(milliseconds) * 1000)
 
 
+def limits(rows: int) -> list[int]:
+    """Those that make at least four micro-batches of so many rows."""
+    return [limit for limit in LIMITS if limit <= rows // 4]
+
+
 def backlog(name: str, address: str, rows: int) -> list[Bar]:
     """Drains it with every limit, and prints a line for each."""
     found = {}
-    for limit in (limit for limit in LIMITS if limit <= rows // 4):
+    for limit in limits(rows):
         found[limit] = one = _drained(name, address, limit)
         late = _rate(one, slice(-len(one["rows"]) // 4, None)) / _rate(one, slice(len(one["rows"]) // 4, None))
         print(
@@ -277,6 +283,8 @@ def main() -> None:
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     parser.add_argument("--limit", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.rows and len(limits(given.rows)) < 2:
+        parser.error(f"--rows {given.rows}: {4 * LIMITS[1]:,} or more, or there are no two limits to compare; or 0")
     if given.one == BURST:
         take_burst(given.engine, given.address, given.source, given.folder)
         return
@@ -291,7 +299,9 @@ def main() -> None:
             f"{A_SECOND:,} a second: {one['behind']:,.0f} behind at most as progress says, "
             f"{one['behind_at_last']:,.0f} at the end, caught up {one['catch_up_seconds']:.0f} s after the last message"
         )
-        bars.append(Bar(f"windows of {one['sent']:,} messages that differ", f"{one['differ']}", "0", not one["differ"]))
+        of = one["verdict"]
+        figure = f"{of.lost}, {of.doubled}, {of.wrong}"
+        bars.append(Bar(f"windows of {one['sent']:,} messages: lost, doubled, wrong", figure, "0, 0, 0", of.exact))
     if given.rows:
         with broker(PARTITIONS) as address:
             in_a_process(PRODUCE, address, "users", given.rows)

@@ -74,7 +74,7 @@ def _line(comparison: Comparison, runs: Runs) -> str:
         str(len(runs.batches)) if runs.batches else "",
         f"{ratio:.2f}x" if ratio else "",
         f"{batch_ms(runs.records, 'batch_ms'):,.0f}" if runs.batches else "",
-        verdict,
+        verdict + (f", **failed**: {runs.failed}" if runs.failed else ""),
     ]
     return f"| {' | '.join(cells)} |"
 

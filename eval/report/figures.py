@@ -80,7 +80,7 @@ def ratios(results: Results, baseline: str) -> Iterator[Plot]:
     rows = [
         (comparison, [runs for runs in comparison.measured if runs.engine != baseline])
         for comparison in results.comparisons
-        if baseline in comparison.engines and comparison.engines[baseline].rate and "nodes" not in comparison.first
+        if any(runs.engine == baseline for runs in comparison.measured) and "nodes" not in comparison.first
     ]
     rows = [(comparison, others) for comparison, others in rows if others]
     if rows:

@@ -198,7 +198,8 @@ def _cell(comparison: Comparison, engine: str) -> str:
     text = f"{runs.rate / 1e6:.3f}" + (f" ({ratio:.1f}x)" if ratio else "")
     if engine == "slash" and not any(record.get("epochs") for record in runs.records):
         text += ", plain Spark"
-    return text + {True: "", None: ", rows not compared", False: ", WRONG ROWS"}[runs.correct]
+    text += {True: "", None: ", rows not compared", False: ", WRONG ROWS"}[runs.correct]
+    return text + (f", failed: {runs.failed}" if runs.failed else "")
 
 
 def _markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -80,6 +80,10 @@ def _run(comparison: Comparison, each: Runs, baseline: str) -> list[str]:
     ratio = comparison.ratio(each.engine, baseline)
     durations = sorted(each.batches)
     verdict = VERDICTS[each.correct]
+    if each.correct is False:
+        verdict = f'<span class="missed">{verdict}</span>'
+    if each.failed:
+        verdict += f' <span class="missed">failed: {html.escape(each.failed)}</span>'
     return [
         name,
         f"{each.rate / 1e6:.3f}",
@@ -88,11 +92,20 @@ def _run(comparison: Comparison, each: Runs, baseline: str) -> list[str]:
         f"{ratio:.2f}x" if ratio else "-",
         f"{batch_ms(each.records):,.0f}" if durations else "-",
         f"{batch_ms(each.records, 'input_batch_ms'):,.0f}" if each.input_batches else "-",
-        f"{durations[int(len(durations) * 0.99)]:,.0f}" if len(durations) >= 100 else "-",
+        f"{durations[_rank(99, len(durations))]:,.0f}" if len(durations) >= 100 else "-",
         f"{each.cycles:,.0f}" if each.cycles else "-",
         f"{each.peak_bytes / 1e9:.2f}" if each.peak_bytes else "-",
-        f'<span class="missed">{verdict}</span>' if each.correct is False else verdict,
+        verdict,
     ]
+
+
+def _rank(percent: int, count: int) -> int:
+    """Where, of so many values in order, the least one is that so many per cent do not exceed.
+
+    >>> _rank(99, 100), _rank(99, 101)
+    (98, 99)
+    """
+    return -(-percent * count // 100) - 1
 
 
 def kernels(results: Results) -> str:

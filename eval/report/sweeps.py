@@ -103,7 +103,7 @@ def scaling(comparisons: Iterable[Comparison]) -> list[Sweep]:
 
 def _add(sweep: Sweep, value: float, comparison: Comparison) -> None:
     for runs in comparison.engines.values():
-        if runs.rate:
+        if runs.rate and not runs.failed:
             sweep.curves.setdefault(runs.engine, []).append((value, runs))
 
 

@@ -30,12 +30,12 @@ def _line(comparison: Comparison, runs: Runs, baseline: str) -> str:
     ratio = comparison.ratio(runs.engine, baseline)
     spread = f"{min(runs.rates) / 1e6:.3f} .. {max(runs.rates) / 1e6:.3f}"
     shown = f"{ratio:.2f}x" if ratio else "-"
-    bound = " (batch bound)" if runs.is_bound else ""
+    more = " (batch bound)" if runs.is_bound else ""
+    more += f", failed: {runs.failed}" if runs.failed else ""
     durations = " ".join(
         f"{batch_ms(runs.records, kind):>9.0f}" if found else f"{'-':>9}"
         for kind, found in (("batch_ms", runs.batches), ("input_batch_ms", runs.input_batches))
     )
     return (
-        f"{runs.engine:20} {runs.rate / 1e6:>9.3f} {spread:>18} {durations} {shown:>17}  "
-        f"{VERDICTS[runs.correct]}{bound}"
+        f"{runs.engine:20} {runs.rate / 1e6:>9.3f} {spread:>18} {durations} {shown:>17}  {VERDICTS[runs.correct]}{more}"
     )

@@ -21,6 +21,13 @@ _WORDS = {
     b"CoarseGrainedExecutorBackend": EXECUTORS,
     b"pyspark.daemon": EXECUTORS,
 }
+# What an application cannot be without: a program, and words of its command line. Scripts that start a JVM have these
+# words too.
+_PROGRAMS = {
+    DRIVER: (b"java", b"org.apache.spark.deploy.SparkSubmit"),
+    AGENTS: (b"", b"pyslash.agent"),
+    EXECUTORS: (b"java", b"CoarseGrainedExecutorBackend"),
+}
 
 
 class ByKind:
@@ -33,6 +40,7 @@ class ByKind:
         self._meter = Meter(mark)
         self._samples: list[tuple[float, dict[str, float]]] = []
         self._last: dict[tuple[int, str], float] = {}  # seconds of each process, by its kind
+        self._lines: dict[int, bytes] = {}  # the command line that each process had last
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
@@ -49,6 +57,14 @@ class ByKind:
         first, last = self._at(begin), self._at(end)
         return {kind: last[kind] - first[kind] for kind in KINDS}
 
+    def seen(self) -> dict[str, int]:
+        """How many JVMs of drivers and of executors, and how many processes of agents, there have been."""
+        lines = [(line.partition(b"\0")[0], line) for line in self._lines.values()]
+        return {
+            kind: sum(first.endswith(program) and words in line for first, line in lines)
+            for kind, (program, words) in _PROGRAMS.items()
+        }
+
     def _at(self, when: float) -> dict[str, float]:
         """Until then, in a straight line between two samples."""
         index = min(max(bisect_left(self._samples, when, key=lambda one: one[0]), 1), len(self._samples) - 1)
@@ -59,7 +75,9 @@ class ByKind:
     def _sample(self) -> None:
         while not self._over.wait(_SAMPLE_SECONDS):
             for pid in self._meter.processes():
-                process = pid, kind_of(pid)
+                line = _command_line(pid)
+                process = pid, kind_of(line)
+                self._lines[pid] = line or self._lines.get(pid, b"")
                 self._last[process] = max(cpu_seconds(pid, with_children=False), self._last.get(process, 0.0))
             found = defaultdict[str, float](float)
             for (_, kind), seconds in self._last.items():
@@ -67,10 +85,14 @@ class ByKind:
             self._samples.append((time.time(), found))
 
 
-def kind_of(pid: int) -> str:
-    """One of `KINDS`, or nothing: of neither."""
+def kind_of(line: bytes) -> str:
+    """Of a command line: one of `KINDS`, or nothing: of neither, or of a process that is gone."""
+    return next((kind for words, kind in _WORDS.items() if words in line), DRIVER) if line else ""
+
+
+def _command_line(pid: int) -> bytes:
+    """Nothing of a process that is gone, or in the middle of an exec."""
     try:
-        line = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
-        return ""
-    return next((kind for words, kind in _WORDS.items() if words in line), DRIVER)
+        return b""

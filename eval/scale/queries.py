@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,7 +31,9 @@ import pyarrow.parquet as pq
 from eval.bars import Bar
 from eval.cluster.hosts import Host
 from eval.cluster.standalone import Cluster
+from eval.engines import ENGINES as ALL_ENGINES
 from eval.meter import MARK
+from eval.records import BASELINE
 from eval.scale.command import add_common, keep, table
 from eval.scale.network import network
 from eval.scale.processes import AGENTS, DRIVER, EXECUTORS, ByKind
@@ -42,19 +44,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SOURCE, SLASH = "no state", "pyslash"
-_ROCKSDB = {
-    "spark.slash.mode": "off",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-}
 # In the order in which they take turns.
 ENGINES = {
     SLASH: {"spark.slash.mode": "require"},
     "pyslash, repartition": {"spark.slash.mode": "require", "spark.slash.strategy": "repartition"},
-    "RocksDB, tuned": _ROCKSDB,
+    "RocksDB, tuned": {"spark.slash.mode": "off", **ALL_ENGINES[BASELINE].conf},
     SOURCE: {"spark.slash.mode": "off"},
 }
 _CHECKED, _WARM = 3, 2  # micro-batches whose rows are compared; that do not count. The first has every key
@@ -104,9 +98,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=160_000, help="of a micro-batch, of random keys")
     parser.add_argument("--keys", type=int, default=100_000, help="all of which have state before the measurement")
     parser.add_argument("--batches", type=int, default=8, help="of a turn that count, after two that do not")
-    parser.add_argument("--rounds", type=int, default=3, help="of all stores; the first is short and does not count")
+    parser.add_argument(
+        "--rounds", type=_rounds, default=3, help="of all stores; the first is short and does not count"
+    )
     parser.add_argument("--stores", nargs="+", choices=[*ENGINES], default=[*ENGINES], help="of state, in turn")
     add_common(parser)
+
+
+def _rounds(text: str) -> int:
+    rounds = int(text)
+    if rounds < 2:
+        raise argparse.ArgumentTypeError("the first round does not count: give 2 or more")
+    return rounds
 
 
 def main(args: argparse.Namespace) -> int:
@@ -139,7 +142,11 @@ def write(folder: Path, rows: int, keys: int, batches: int) -> None:
 
 
 def measure(count: int, args: argparse.Namespace, folder: Path, said: list[str]) -> list[Row]:
-    """All engines on so many executors; `said` gets what is not as wanted."""
+    """All engines on so many executors; `said` gets what is not as wanted.
+
+    Raises:
+        RuntimeError: as `drive`, or a process was never seen (`check_seen`).
+    """
     import pyspark
 
     from pyslash.spark.jvm_bridge import jar_path
@@ -166,6 +173,8 @@ def measure(count: int, args: argparse.Namespace, folder: Path, said: list[str])
             }
             engines = {name: ENGINES[name] for name in args.stores}
             turns = driver.submit(drive, settings, engines, folder, args.batches, args.rounds).result()
+        has_agents = any(conf["spark.slash.mode"] == "require" for conf in engines.values())
+        check_seen(meter.seen(), count, has_agents)
         took = {name: [_took(meter, span, args.batches) for span in spans[1:]] for name, spans in turns.items()}
     return [_row(count, name, took) for name in took]
 
@@ -287,6 +296,18 @@ def _marked(mark: str) -> Iterator[None]:
         yield
     finally:
         del os.environ[MARK]
+
+
+def check_seen(seen: Mapping[str, int], executors: int, has_agents: bool) -> None:
+    """What the meter has not seen would count as if it took no time.
+
+    Raises:
+        RuntimeError: it has seen no JVM of a driver, fewer of executors than there are, or no agent where there is one.
+    """
+    least = {DRIVER: 1, EXECUTORS: executors, AGENTS: int(has_agents)}
+    if any(seen[kind] < wanted for kind, wanted in least.items()):
+        found = ", ".join(f"{kind} {seen[kind]} of {wanted}" for kind, wanted in least.items())
+        raise RuntimeError(f"no figures, as the meter has not seen all processes: {found} at least; run it again")
 
 
 def _took(meter: ByKind, span: Span, batches: int) -> dict[str, float]:

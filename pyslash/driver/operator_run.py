@@ -255,7 +255,7 @@ class OperatorRun:
             self.state.coordinator.release(AFTER_ALL_PANES)
 
     def _unknown_agents(self) -> list[AgentDescriptor]:
-        """Those of the executors that there are now, if some of them may hold nothing of the query as far as is known."""
+        """Those of all executors, if there are more of them than agents that are known to hold state."""
         session, conf, known = self._session, self._conf, self.state.coordinator.agents
         if self._ports.executors(session) <= len(known):
             return []

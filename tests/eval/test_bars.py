@@ -75,6 +75,17 @@ def test_a_wrong_row_anywhere_is_named() -> None:
     assert bar.figure == "b: duckdb"
 
 
+def test_an_engine_that_failed_later_is_not_measured() -> None:
+    small = [run(suites.CLOSING, engine, 1e4, batch_ms=[50]) for engine in ("slash", "spark-rocksdb", "stateless")]
+    records = [run(suites.TUMBLING, "slash", 9e6), run(suites.TUMBLING, "spark-rocksdb", 1e6), *small]
+    told = (f"{suites.TUMBLING}: slash / spark-rocksdb", "windows closing: slash / no aggregation")
+    assert [find(verdicts(records), text).met for text in told] == [True, False]
+    records += [
+        {"title": title, "engine": "slash", "error": "arena full"} for title in (suites.TUMBLING, suites.CLOSING)
+    ]
+    assert [find(verdicts(records), text).met for text in told] == [None, None]
+
+
 def nexmark(rates: dict[int, float], **others: float) -> list[dict[str, Any]]:
     """Runs of these queries on pyslash, and at the same rates on `others`."""
     return [

@@ -50,6 +50,43 @@ def test_a_process_that_left_its_parent_is_found_by_its_mark(orphan: int) -> Non
     assert Meter(secrets.token_hex(8)).processes() == []
 
 
+def test_a_process_is_not_given_up_for_what_its_environment_is_between_fork_and_exec(
+    orphan: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, read = Meter(MINE), meter._environment
+    for seen, mine in ((b"", []), (b"OTHER=1\0", []), (None, [orphan])):
+
+        def look(pid: int, seen: bytes | None = seen) -> bytes:
+            return read(pid) if seen is None or pid != orphan else seen
+
+        monkeypatch.setattr(meter, "_environment", look)
+        assert found.processes() == mine
+
+
+def test_a_process_that_never_has_the_mark_is_not_looked_at_for_ever(
+    orphan: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr(meter, "_environment", lambda pid: looks.append(pid) or b"OTHER=1\0")
+    found = Meter(MINE)
+    for _ in range(meter.OTHERS_LOOKS + 5):
+        assert found.processes() == []
+    assert looks.count(orphan) == meter.OTHERS_LOOKS
+
+
+def test_the_number_of_a_process_that_is_gone_may_be_another_ones(orphan: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Meter(MINE)
+    with monkeypatch.context() as patched:
+        patched.setattr(meter, "_environment", lambda _: b"OTHER=1\0")
+        for _ in range(meter.OTHERS_LOOKS):
+            found.processes()
+    assert found.processes() == []
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", lambda _: [])
+        found.processes()
+    assert found.processes() == [orphan]
+
+
 def test_memory_counts_private_pages_and_memfds_that_nobody_maps(orphan: int) -> None:
     found = meter.memory([orphan])
     assert 64 * MIB <= found.private < 128 * MIB

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from eval.pipelines import overload
 from eval.pipelines.delta_table import DeltaTableError, revenue, versions
+from eval.pipelines.fresh import differing
 from eval.pipelines.latency import Latencies
 from eval.pipelines.orders import Order, last, orders
 from eval.pipelines.replay import ReplayError, replay
@@ -82,6 +84,34 @@ def test_a_message_has_arrived_with_the_first_row_that_counts_it() -> None:
     found.seconds = [(created, created / 1000) for created in range(1, 1001)]
     assert found.percentiles(since_us=0) == pytest.approx((500, 950, 990), abs=1)
     assert found.percentiles(since_us=901)[0] == pytest.approx(950, abs=1)
+
+
+def test_a_group_that_is_lost_does_not_make_up_for_one_that_is_none() -> None:
+    expected = {"a": 1, "b": 2, "c": 3}
+    assert differing(expected, expected) == 0
+    assert differing({"a": 1, "b": 9, "d": 4}, expected) == 3
+    assert differing({"a": 1, "b": 2}, expected) == 1
+
+
+def test_a_window_that_is_written_twice_is_doubled(tmp_path: Path) -> None:
+    folder = tmp_path / "rows" / "_spark_metadata"
+    folder.mkdir(parents=True)
+    row = {"window": {"start": datetime.fromtimestamp(10, UTC)}, "user_id": "a", "count": 2, "sum": 5}
+    for number in range(2):
+        pq.write_table(pa.Table.from_pylist([row]), tmp_path / f"{number}.parquet")
+    first, second = (json.dumps({"path": f"file:{tmp_path}/{number}.parquet"}) for number in range(2))
+    (folder / "0").write_text(f"v1\n{first}")
+    (folder / "1.compact").write_text(f"v1\n{first}\n{second}")
+    expected = Counter([(10_000_000, "a", 2, 5)])
+    assert Verdict.of(overload._rows(str(tmp_path)), expected) == Verdict(rows=2, lost=0, doubled=1, wrong=0)
+
+
+def test_one_limit_is_nothing_to_compare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [len(overload.limits(rows)) for rows in (999_999, 1_000_000, 4_000_000, 50_000_000)] == [0, 1, 2, 3]
+    monkeypatch.setattr("sys.argv", ["overload", "--rows", "3999999"])
+    with pytest.raises(SystemExit):
+        overload.main()
+    assert "--rows 3999999: 4,000,000 or more" in capsys.readouterr().err
 
 
 def write(table: Path, version: int, *actions: dict[str, object]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eval.records import Results, batch_ms, clock_hz, compare, cycles_a_row, note
-from tests.eval.report.lines import MACHINE, run
+from tests.eval.report.lines import MACHINE, failed, run
 
 
 def test_lines_are_told_apart(tmp_path: Path) -> None:
@@ -48,6 +48,16 @@ def test_a_comparison_is_one_session_title_and_workload() -> None:
 def test_one_wrong_run_makes_an_engine_wrong() -> None:
     (comparison,) = compare([run("slash", 1e6), run("slash", 1e6, correct=False), run("slash", 1e6, correct=None)])
     assert comparison.engines["slash"].correct is False
+
+
+def test_an_engine_that_failed_later_is_not_measured() -> None:
+    broken = [failed("slash", error) for error in ("arena full", "gone")]
+    (comparison,) = compare([run("slash", 8e6), *broken, run("spark-rocksdb", 2e6)])
+    ours, theirs = comparison.engines["slash"], comparison.engines["spark-rocksdb"]
+    assert (ours.failed, ours.rate) == ("arena full", 8e6)
+    assert theirs.failed is None
+    assert comparison.measured == [theirs]
+    assert comparison.ratio("slash") is None
 
 
 def test_cycles_are_counted_or_come_from_cpu_time() -> None:

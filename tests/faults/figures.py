@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.faults.strike import all_children, command_of
 
 MIB = 1 << 20
+LEAST_SAMPLES = 10
 # What a figure may be above its earlier maximum, besides a quarter of it. A JVM takes its heap when it likes.
 SLACK = {
     "arena bytes": MIB,
@@ -73,6 +74,10 @@ class Figures:
         alive = list(pids)
         self.add(f"{kind} fds", max(map(fds, alive), default=0))
         self.add(f"{kind} memory", max(map(memory, alive), default=0))
+
+    def missing(self) -> list[str]:
+        """The figures that were sampled too seldom to be seen growing, or never."""
+        return [name for name in SLACK if len(self.samples.get(name, ())) < LEAST_SAMPLES]
 
     def growing(self) -> list[str]:
         """The figures whose maximum at the end is above that of the middle by more than they may vary."""

@@ -227,7 +227,7 @@ class Soak:
 
 
 def main() -> int:
-    """Soak, print what was found; 1 if a row was lost, duplicated or wrong, or a figure grows."""
+    """Soak, print what was found; 1 if a row was lost, duplicated or wrong, or a figure grows or was not sampled."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)
@@ -243,9 +243,9 @@ def main() -> int:
         spark.stop()
     print(f"seed {given.seed}: {dict(soak.faults)}; {soak.recoveries} recoveries; {soak.late} late rows\n")
     print(table([found]), soak.figures.table(), sep="\n\n")
-    growing = soak.figures.growing()
-    print("", *growing or ["no figure grows"], sep="\n")
-    return 0 if found.exact and not growing else 1
+    wrong = [*soak.figures.growing(), *(f"{name}: hardly ever sampled" for name in soak.figures.missing())]
+    print("", *wrong or ["no figure grows"], sep="\n")
+    return 0 if found.exact and not wrong else 1
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -27,6 +26,7 @@ from eval.pipelines.job import EXAMPLES, ROOT, Job
 from eval.pipelines.orders import Order, last, orders
 from eval.pipelines.replay import replay
 from eval.pipelines.verdict import Verdict
+from pyslash.protocol import process
 from tests.faults.strike import agent_of, kill
 
 # The sink has files or messages of a micro-batch, which is not committed there; or it has all of it, and Spark's own
@@ -67,6 +67,7 @@ class Struck:
     address: str
     seed: int
     strikes: Counter[Strike] = field(default_factory=Counter)
+    spared: int = 0  # strikes on an agent that there was none of
     # Strikes on a driver that left a micro-batch in the sink that Spark's log does not have: it comes again.
     repeated: Counter[str] = field(default_factory=Counter)
     sent: list[Order] = field(default_factory=list)
@@ -126,10 +127,20 @@ class Struck:
         if strike.victim == DRIVER:
             self._job.kill()
             self.repeated[strike.example] += self._has_uncommitted(strike.example)
-        else:
-            with suppress(ValueError):  # it is just being started again
-                kill([agent_of(self._job.pid).pid])
+        elif not self._kill_agent():
+            self.spared += 1
+            return
         self.strikes[strike] += 1
+
+    def _kill_agent(self) -> bool:
+        """Whether there was one: it may just be being started again."""
+        try:
+            agent = agent_of(self._job.pid)
+        except ValueError:
+            return False
+        was_alive = process.is_alive(agent.pid, agent.start_time)
+        kill([agent.pid])
+        return was_alive
 
     def _mark(self, strike: Strike) -> int:
         """A number that grows when the point is reached."""
@@ -185,6 +196,7 @@ def main() -> int:
         verdicts = struck.run(islice(draw(given.seed), given.kills))
     for strike, count in sorted(struck.strikes.items(), key=repr):
         print(f"{count:4} times the {strike.victim} was killed {strike.point}, {strike.example}")
+    print(f"{struck.spared:4} times there was no agent to kill")
     print(f"{len(struck.sent):,} orders; micro-batches that came again, by sink: {dict(struck.repeated)}")
     for name, verdict in verdicts.items():
         print(f"{name:8}{verdict}")

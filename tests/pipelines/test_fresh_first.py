@@ -37,15 +37,32 @@ MOST = 1_000  # of a micro-batch
 ARRIVALS = 4
 
 
-def source(spark: SparkSession, kafka: str, topic: str) -> DataFrame:
+def source(spark: SparkSession, kafka: str, topic: str, most: int = MOST) -> DataFrame:
     """The topic, in micro-batches of so many records at most."""
-    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(MOST)}
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(most)}
     return spark.readStream.format("kafka").options(**{"kafka.bootstrap.servers": kafka}, **options).load()
 
 
 def events(rows: DataFrame) -> DataFrame:
     """Those of a topic."""
     return rows.select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
+
+
+def grow(spark: SparkSession, kafka: str, topic: str, added: list[bytes]) -> None:
+    """A third partition, with these records."""
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    client = AdminClient({"bootstrap.servers": kafka})  # which must live until it is answered
+    client.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    frame = spark.createDataFrame([(bytearray(one), 2) for one in added], "value binary, partition int").coalesce(1)
+    frame.write.format("kafka").option("kafka.bootstrap.servers", kafka).option("topic", topic).save()
+
+
+def in_one_batch(spark: SparkSession, kafka: str, topic: str) -> dict[object, object]:
+    """The row of each group, by Spark's batch over the whole topic."""
+    options = {"kafka.bootstrap.servers": kafka, "subscribe": topic}
+    rows = by_key(events(spark.read.format("kafka").options(**options).load())).collect()
+    return {(row["window"]["start"], row["key"]): row[1:5] for row in rows}
 
 
 @pytest.mark.parametrize("mode", ["update", pytest.param("complete", marks=pytest.mark.nightly), "append"])
@@ -196,8 +213,6 @@ def test_partitions_without_news(spark: SparkSession, kafka: str, tmp_path: Path
 @pytest.mark.parametrize("then", ["fresh-first", "ordered"])
 def test_a_topic_that_grows_while_there_is_debt(spark: SparkSession, kafka: str, tmp_path: Path, then: str) -> None:
     """The connector plans no micro-batch that pays without the partition that is new."""
-    from confluent_kafka.admin import AdminClient, NewPartitions
-
     topic = f"fresh-grown-{then}"
     create(kafka, topic, partitions=2)
     rows = by_key(events(source(spark, kafka, topic)))
@@ -212,18 +227,42 @@ def test_a_topic_that_grows_while_there_is_debt(spark: SparkSession, kafka: str,
             assert time.monotonic() < deadline
             time.sleep(0.05)
         query.stop()
-    client = AdminClient({"bootstrap.servers": kafka})
-    client.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
-    more = [(bytearray(record), 2) for record in records(4 * MOST, 50)]
-    frame = spark.createDataFrame(more, "value binary, partition int").coalesce(1)
-    frame.write.format("kafka").option("kafka.bootstrap.servers", kafka).option("topic", topic).save()
+    grow(spark, kafka, topic, records(4 * MOST, 50))
     run(rows, tmp_path / "ours", "update", ours, mode="require", backlog=then)
-    options = {"kafka.bootstrap.servers": kafka, "subscribe": topic}
-    expected = by_key(events(spark.read.format("kafka").options(**options).load())).collect()
-    assert ours.last == {(row["window"]["start"], row["key"]): row[1:5] for row in expected}
+    assert ours.last == in_one_batch(spark, kafka, topic)
     debts = [(one["rows"], one["debt"]) for one in ours.progress if one["rows"]]
     assert debts == [(50, 3 * MOST), (MOST, 2 * MOST), (MOST, MOST), (MOST, 0)]
     assert offsets(tmp_path / "ours")[-1] == {topic: {"0": 2 * MOST, "1": 2 * MOST, "2": 50}}
+
+
+def test_a_new_partition_is_not_read_in_one_piece(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """Its oldest records come first, as many as a micro-batch may have; of the others then the newest."""
+    topic = "fresh-new"
+    create(kafka, topic, partitions=2)
+    rows = by_key(events(source(spark, kafka, topic)))
+    ours = Given()
+    produce(spark, kafka, topic, records(0, MOST))
+    run(rows, tmp_path / "ours", "update", ours, mode="require", backlog="fresh-first")
+    grow(spark, kafka, topic, records(MOST, 3 * MOST))
+    run(rows, tmp_path / "ours", "update", ours, mode="require", backlog="fresh-first")
+    assert ours.last == in_one_batch(spark, kafka, topic)
+    read = [(one["rows"], one["debt"]) for one in ours.progress if one["rows"]]
+    assert read == [(MOST, 0), (MOST, 0), (MOST, MOST), (MOST, 0)]
+    assert offsets(tmp_path / "ours")[-1] == {topic: {"0": MOST // 2, "1": MOST // 2, "2": 3 * MOST}}
+
+
+def test_fewer_records_than_partitions_in_a_micro_batch(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """One of each partition, as by the connector: none is without rows."""
+    topic = "fresh-thin"
+    create(kafka, topic, partitions=2)
+    grow(spark, kafka, topic, records(0, 10))
+    produce(spark, kafka, topic, records(10, 20))
+    ours = Given()
+    rows = events(source(spark, kafka, topic, most=2)).groupBy("key").agg(F.count("*"))
+    run(rows, tmp_path / "ours", "complete", ours, mode="require", backlog="fresh-first")
+    read = [(one["rows"], one["debt"]) for one in ours.progress if one["rows"]]
+    assert read == [(3, left) for left in range(27, -1, -3)]
+    assert sum(row[1] for row in ours.batches[-1]) == 30
 
 
 def test_topics_that_are_not_there_yet(spark: SparkSession, kafka: str, tmp_path: Path) -> None:

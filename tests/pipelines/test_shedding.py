@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -59,9 +60,9 @@ def by_key(rows: DataFrame) -> DataFrame:
     )
 
 
-def stream(spark: SparkSession, kafka: str, topic: str) -> DataFrame:
+def stream(spark: SparkSession, kafka: str, topic: str, **more: str) -> DataFrame:
     """The topic from its beginning."""
-    options = {"kafka.bootstrap.servers": kafka, "subscribe": topic, "startingOffsets": "earliest"}
+    options = {"kafka.bootstrap.servers": kafka, "subscribe": topic, "startingOffsets": "earliest", **more}
     return spark.readStream.format("kafka").options(**options).load()
 
 
@@ -91,13 +92,18 @@ def truth(spark: SparkSession, kafka: str, topic: str) -> dict[int, Any]:
 
 
 def run(
-    rows: DataFrame, folder: Path, output: str = "update", **conf: str
+    rows: DataFrame, folder: Path, output: str = "update", sink_seconds: float = 0, **conf: str
 ) -> tuple[list[list[Any]], list[dict[str, Any]]]:
-    """Its micro-batches and their figures, until nothing is left."""
+    """Its micro-batches and their figures, until nothing is left; the sink takes so long for each, besides."""
     batches: list[list[Any]] = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        batches.append(batch.collect())
+        time.sleep(sink_seconds)  # the time of the test
+
     with settings(rows.sparkSession, mode="require", shed="bounded", **conf):
         writer = rows.writeStream.option("checkpointLocation", str(folder)).outputMode(output)
-        query = writer.foreachBatch(lambda batch, _: batches.append(batch.collect())).trigger(availableNow=True).start()
+        query = writer.foreachBatch(take).trigger(availableNow=True).start()
         query.awaitTermination()
         return batches, pyslash.progress(query)
 
@@ -165,6 +171,32 @@ def test_with_few_records_all_are_taken(spark: SparkSession, kafka: str, tmp_pat
     assert len(wide) == GROUPS
     held = sum(row["sum_95"]["low"] <= expected[row["key"]]["sum"] <= row["sum_95"]["high"] for row in rows)
     assert 925 <= held <= 975
+
+
+def test_a_value_that_few_records_have(spark: SparkSession, kafka: str, tmp_path: Path, topic: str) -> None:
+    """Where none was taken that has it, others may have had it: the bounds are not the value."""
+    parsed = stream(spark, kafka, topic).select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event"))
+    rare = F.when(F.unix_millis("at") % 300 == 0, F.col("key") + 1)
+    keyed = parsed.select("event.*").groupBy("key")
+    query = keyed.agg(F.count(rare).alias("known"), F.sum(rare).alias("sum"), F.avg(rare).alias("mean"))
+    (rows, *_), (figures, *_) = run(query, tmp_path)
+    assert figures["sample_rate"] == FIRST / RECORDS
+    assert len(rows) == GROUPS
+    assert {row[name] for row in rows for name in ("known_95", "sum_95", "mean_95")} == {None}
+    without = [row for row in rows if row["known"] == 0]
+    assert 0 < len(without) < GROUPS
+    assert {(row["sum"], row["mean"]) for row in without} == {(None, None)}
+    assert all(row["mean"] == row["key"] + 1 for row in rows if row["known"])
+
+
+def test_a_slow_sink_is_no_reason_for_samples(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """Its commit takes longer than a micro-batch may, and would with a sample as well."""
+    name = "shed-slow"
+    produce(spark, kafka, name, 0, 24_000)
+    query = by_key(stream(spark, kafka, name, maxOffsetsPerTrigger="3000"))
+    _, figures = run(query, tmp_path, sink_seconds=1.3, backlog_latency="1s")
+    assert [one["rows"] for one in figures if one["rows"]] == [3_000] * 8
+    assert {one["sample_rate"] for one in figures} == {1.0}
 
 
 def exactly(rows: DataFrame) -> DataFrame:

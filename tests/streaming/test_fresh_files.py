@@ -291,6 +291,37 @@ def test_files_that_wait_for_too_long(spark: SparkSession, tmp_path: Path) -> No
     }
 
 
+def test_files_that_were_let_go_stay_when_the_rest_of_the_debt_is_deleted(spark: SparkSession, tmp_path: Path) -> None:
+    """Then the last entry of Spark's log has no debt behind it, and is still of files that nobody has read."""
+    fill(tmp_path / "files")
+    hour = time.time() + 3600
+    waiting = add(tmp_path / "files", FILES, modified=hour)
+    add(tmp_path / "files", FILES + 1, modified=hour + 1)
+    rows = by_key(source(spark, tmp_path / "files", cleanSource="delete"))
+
+    def take(batch: DataFrame, number: int) -> None:
+        if number == 0:
+            time.sleep(1.2)  # the time of the test: until what was skipped is too old, but for what is of a later hour
+        elif number == 1:
+            waiting.unlink()
+        elif number == 2:
+            add(tmp_path / "files", FILES + 2, modified=hour + 2)
+
+    conf = {"mode": "require", "backlog": "fresh-first", "backlog_expire": "1s", "backlog_expired": "shed"}
+    with settings(spark, **conf):
+        writer = rows.writeStream.option("checkpointLocation", str(tmp_path / "ours")).outputMode("update")
+        query = writer.foreachBatch(take).start()
+        try:
+            query.processAllAvailable()
+            progress = pyslash.progress(query)
+        finally:
+            query.stop()  # waits for what cleans up
+    assert [one["debt"] for one in progress][:4] == [FILES + 1, 1, 0, 0]
+    assert [one["debt_shed"] for one in progress][:4] == [0, FILES, 0, 0]
+    assert [one["rows"] for one in progress][:4] == [RECORDS, 0, 0, RECORDS]
+    assert {path.name for path in (tmp_path / "files").iterdir()} >= {f"{number:03}.json" for number in range(FILES)}
+
+
 @pytest.mark.parametrize("files", [alike, apart])
 def test_files_of_one_time_and_of_ages(spark: SparkSession, tmp_path: Path, files: Callable[[Path], None]) -> None:
     """None is read twice or forgotten; and one that comes too late for Spark is not read afterwards."""

@@ -79,7 +79,9 @@ def test_only_what_spark_evaluates_is_evaluated(spark: SparkSession, tmp_path: P
 
 
 @pytest.mark.parametrize("window", [("4 seconds",), ("4 seconds", "2 seconds")], ids=["tumbling", "sliding"])
-def test_nothing_is_computed_of_rows_without_a_time(spark: SparkSession, tmp_path: Path, window: tuple[str, ...]) -> None:
+def test_nothing_is_computed_of_rows_without_a_time(
+    spark: SparkSession, tmp_path: Path, window: tuple[str, ...]
+) -> None:
     """They are in no window: Spark drops them before it computes keys and arguments, which are errors in them."""
     stream = Stream(spark, tmp_path, SCHEMA, delay_seconds=10)
     for rows in ROWS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from eval import oracle
-from eval.engines import ENGINES, CannotRunError, Runner
-from eval.engines.flink import final_rows
+from eval.engines import ENGINES, CannotRunError, Runner, flink
+from eval.engines.flink import FlinkRunner, final_rows
 from eval.engines.flink_environment import ENVIRONMENT
 from eval.engines.flink_sql import columns, job_of, select, views
+from eval.steady import Steady
 from eval.workloads import Nexmark, Workload
 from eval.workloads.nexmark import SELECTS
 from tests.eval import tiny
@@ -90,6 +92,35 @@ def test_nexmark_reads_no_more_columns_than_its_query_has(tmp_path: Path) -> Non
 def test_a_run_has_figures(runner: Runner, tmp_path: Path) -> None:
     figures = runner.run(tiny.TUMBLING, tiny.TUMBLING.generate(tmp_path))
     assert figures["rows_per_second"] == pytest.approx(tiny.TUMBLING.rows / figures["seconds"])
+
+
+# In the place of Flink's Python: each job of it takes two seconds, the first one from second 1000.
+JOBS = """#!{python}
+import json, os, sys
+with os.fdopen(int(sys.argv[3]), "w") as answers:
+    for number, order in enumerate(sys.stdin, 1):
+        part = [1000.0 * number, 1000.0 * number + 2]
+        print(json.dumps({{"seconds": 2.0, "part": part}}), file=answers, flush=True)
+"""
+
+
+def test_processor_time_counts_of_the_measured_job_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(JOBS.format(python=sys.executable))
+    python.chmod(0o755)
+    monkeypatch.setattr(flink, "ENVIRONMENT", tmp_path)
+    monkeypatch.setattr(flink, "class_path", list)
+    workload, runner = replace(tiny.TUMBLING, batches=8), FlinkRunner(ENGINES["flink"].settings(1, {}))
+    try:
+        folder = workload.generate(tmp_path)
+        once = runner.run(workload, folder)
+        steady = runner.steady(workload, folder, Steady(seconds=8))
+    finally:
+        runner.close()
+    assert (once["part"], once["seconds"], once["rows_per_second"]) == ([1000, 1002], 2, workload.rows / 2)
+    # The second job has warmed the JVM, with one micro-batch; the third has as many as eight seconds are long.
+    assert (steady["part"], steady["rows"]) == ([3000, 3002], workload.rows / 2)
 
 
 def test_sliding_windows_hop_over_a_view_of_what_the_query_reads(tmp_path: Path) -> None:

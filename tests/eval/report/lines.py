@@ -21,3 +21,10 @@ def run(engine: str, rate: float, **fields: Any) -> dict[str, Any]:
     workload = {**WORKLOAD, **fields.pop("workload", {})}
     line = {"session": "s", "title": "tumbling", "engine": engine, "rows_per_second": rate, "batch_ms": [10, 30, 20]}
     return {**line, "workload": workload, "correct": True, "machine": MACHINE, **fields}
+
+
+def failed(engine: str, error: str, **fields: Any) -> dict[str, Any]:
+    """What is left of a run of `engine` that failed; beside `run`, one of the same comparison."""
+    line = run(engine, 0, error=error, **fields)
+    del line["rows_per_second"], line["batch_ms"]
+    return line

@@ -10,7 +10,7 @@ import pytest
 from eval.records import Results
 from eval.report.docs_page import rewritten
 from eval.report.keep import KEPT
-from tests.eval.report.lines import MACHINE, run
+from tests.eval.report.lines import MACHINE, failed, run
 
 ROOT = Path(__file__).resolve().parents[3]
 # The comparisons that the README's lines about Parquet are of.
@@ -59,6 +59,13 @@ def test_missed_bars_and_what_was_left_out_are_on_the_page(tmp_path: Path) -> No
     assert "| met |" not in page
     assert "- `joins`: inner" in page
     assert "old" not in page
+
+
+def test_a_figure_of_an_engine_that_failed_later_says_so() -> None:
+    records = [run("slash", 2e6), run("spark-rocksdb", 1e6), failed("slash", "arena full")]
+    page = rewritten("<!-- figures -->\n<!-- /figures -->\n", Results(records, []))
+    assert re.search(r"`slash` \| 2\.00 .*\| Spark's, \*\*failed\*\*: arena full \|", page)
+    assert "2.00x" not in page
 
 
 def _last_place(figure: str) -> float:

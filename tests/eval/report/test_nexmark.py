@@ -51,6 +51,11 @@ def test_a_cell_says_who_ran_the_query_and_whether_rows_were_right(record: dict[
     assert cell in figures(measured([record]), "250,000")
 
 
+def test_a_cell_of_an_engine_that_failed_later_says_so_and_has_no_ratio() -> None:
+    records = [run(5, "slash", 6e6, epochs=8), run(5, "spark-rocksdb", 2e6), run(5, "spark-rocksdb", error="gone")]
+    assert "| q5 | 6.000 | 2.000, failed: gone |" in figures(measured(records), "250,000")
+
+
 def test_a_ratio_is_to_each_engine() -> None:
     records = [run(5, "slash", 6e6, epochs=8), run(5, "spark-rocksdb", 2e6), run(5, "flink", 4e6)]
     assert "| q5 | 6.000 | 2.000 (3.0x) |  | 4.000 (1.5x) |  |" in figures(measured(records), "250,000")

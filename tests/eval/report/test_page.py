@@ -13,7 +13,7 @@ import pytest
 from eval.records import Results
 from eval.report import command, figures
 from eval.report.page import page
-from tests.eval.report.lines import run
+from tests.eval.report.lines import failed, run
 
 
 def everything() -> list[dict[str, Any]]:
@@ -80,6 +80,16 @@ def test_a_file_of_almost_nothing_makes_a_page() -> None:
     text = page(Results([{"engine": "slash", "error": "it failed"}], []))
     assert "failed: it failed" in text
     assert "<svg" not in text
+
+
+def test_a_figure_of_an_engine_that_failed_later_says_so() -> None:
+    text = page(Results([run("slash", 2e6), run("spark-rocksdb", 1e6), failed("slash", "arena <full>")], []))
+    assert 'agree <span class="missed">failed: arena &lt;full&gt;</span>' in text
+    assert "2.00x" not in text
+
+
+def test_the_99th_percentile_is_not_the_slowest_of_a_hundred() -> None:
+    assert '<td class="n">99</td>' in page(Results([run("slash", 2e6, batch_ms=[*range(1, 100), 5000])], []))
 
 
 def test_the_command_prints_the_table_and_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

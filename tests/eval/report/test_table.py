@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eval.bars import Bar
 from eval.report import table
-from tests.eval.report.lines import run
+from tests.eval.report.lines import failed, run
 
 
 def test_the_table_has_medians_spread_and_ratio() -> None:
@@ -26,6 +26,13 @@ def test_failures_and_wrong_rows_stand_out() -> None:
     assert "DIFFER" in text
     assert " - " in table([run("slash", 1e6)])
     assert "cannot: no aggregation" in table([{"title": "t", "engine": "flink", "cannot": "no aggregation"}])
+
+
+def test_a_figure_of_an_engine_that_failed_later_says_so_and_has_no_ratio() -> None:
+    line = table([run("spark-rocksdb", 1e6), run("slash", 9e6), failed("slash", "arena full")]).splitlines()[-1]
+    assert "9.000" in line
+    assert "9.00x" not in line
+    assert line.endswith("agree, failed: arena full")
 
 
 def test_sessions_are_never_divided_by_each_other() -> None:

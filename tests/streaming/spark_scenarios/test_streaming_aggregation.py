@@ -107,11 +107,13 @@ def test_the_batchs_time_is_one_for_all_its_rows(job: Job) -> None:
 
 def test_a_batch_aggregation_in_the_query_stays_one(job: Job) -> None:
     values = job.feed()
-    table = job.spark.sql("SELECT * FROM VALUES (1L), (1L), (2L) AS t(value)").groupBy("value").agg(F.count("*"))
+    table = job.spark.sql("SELECT * FROM VALUES (1L), (1L), (2L), (9L) AS t(value)")
+    table = table.groupBy("value").agg(F.count("*"))
     job.start(by_key(values.read().join(table.withColumnRenamed("count(1)", "times"), "value"), "times"))
     assert job.step(values, 1, 2, 3) == []
     assert job.step(values, 1, 3) == []
-    job.step(values, 2)
+    assert job.step(values, 2) == []
+    assert job.step(values, 9) == [(0, 1, 2), (0, 2, 2)]
 
 
 def test_joined_with_a_table_above(job: Job) -> None:

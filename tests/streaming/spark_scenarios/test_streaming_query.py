@@ -59,12 +59,7 @@ def test_progress(job: Job) -> None:
     assert state["operatorName"] == "stateStoreSave"
     assert state["numRowsTotal"] == 1
     assert state["numRowsRemoved"] == 1
-    assert (
-        {"numRowsUpdated", "allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs", "memoryUsedBytes"}
-        <= {*state.asDict()}
-        if hasattr(state, "asDict")
-        else {*state}
-    )
+    assert {"numRowsUpdated", "allUpdatesTimeMs", "allRemovalsTimeMs", "commitTimeMs", "memoryUsedBytes"} <= {*state}
     assert {"addBatch", "getBatch", "latestOffset", "queryPlanning", "triggerExecution", "walCommit"} <= {
         *last["durationMs"]
     }

@@ -134,7 +134,7 @@ class _Told:
 
     def _tell(self, comparison: Comparison) -> None:
         if self.options.results:
-            keep(self.options.results, comparison.case, equal=not comparison.lines)
+            keep(self.options.results, comparison.case, equal=not comparison.lines, rows=comparison.tally.rows_out)
         if comparison.lines:
             self.differing += 1
             named = bool(self.options.seeds)

@@ -16,18 +16,19 @@ from tests.streaming.streams.cells import BETWEEN, FILES, OPERATORS, OTHERS, Cel
 
 @dataclass(frozen=True)
 class Seen:
-    """One stream that ran on both engines."""
+    """One stream that ran on both engines. `rows`: what both gave; None in results that did not count them."""
 
     spark: str
     seed: int
     cell: Cell
     equal: bool
+    rows: int | None = None
 
 
-def keep(path: Path, case: Case, equal: bool) -> None:
+def keep(path: Path, case: Case, equal: bool, rows: int | None = None) -> None:
     """Add a line to the results; a line is written at once, so that several processes may."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    line = json.dumps(asdict(Seen(pyspark.__version__, case.seed, case.cell, equal)))
+    line = json.dumps(asdict(Seen(pyspark.__version__, case.seed, case.cell, equal, rows)))
     with path.open("a") as results:
         results.write(line + "\n")
 
@@ -53,7 +54,7 @@ def _lines(seen: list[Seen]) -> Iterator[str]:
     differing = Counter(one.cell for one in seen if not one.equal)
     versions = ", ".join(sorted({one.spark for one in seen})) or "none"
     every = cells((*FILES, *OTHERS))
-    proven = sum(1 for cell in every if equal[cell] and not differing[cell])
+    proven = [cell for cell in every if equal[cell] and not differing[cell]]
     yield "# What is proven"
     yield ""
     yield "Random streams run on plain Spark and on pyslash. All that both give is compared batch by batch: rows,"
@@ -64,7 +65,8 @@ def _lines(seen: list[Seen]) -> Iterator[str]:
     yield ""
     seeds = f"{len(seen)} streams on PySpark {versions}"
     yield f"{seeds}: {sum(equal.values())} were equal, {sum(differing.values())} differed."
-    yield f"{proven} of {len(every)} combinations were seen equal, and never otherwise."
+    yield f"{len(proven)} of {len(every)} combinations were seen equal, and never otherwise."
+    yield from _with_rows(seen, proven)
     yield ""
     yield "## Operators"
     yield ""
@@ -80,6 +82,17 @@ def _lines(seen: list[Seen]) -> Iterator[str]:
     yield ""
     missing = [cell for cell in every if not equal[cell] or differing[cell]]
     yield from _missing(missing, differing)
+
+
+def _with_rows(seen: list[Seen], proven: list[Cell]) -> Iterator[str]:
+    """That nothing equals nothing shows little. Results that did not count rows say nothing of it."""
+    unknown = sum(one.rows is None for one in seen)
+    if unknown == len(seen):
+        return
+    given = {one.cell for one in seen if one.equal and one.rows}
+    yield f"{sum(cell in given for cell in proven)} of these were seen equal in a stream that gave rows."
+    if unknown:
+        yield f"Results of {unknown} of the streams, which are older, do not say whether these gave any."
 
 
 def _table(equal: Counter[Cell], differing: Counter[Cell]) -> Iterator[str]:

@@ -131,7 +131,7 @@ class Streams:
             tally += comparison.tally
             if comparison.is_left:
                 continue
-            keep(results, comparison.case, equal=not comparison.lines)
+            keep(results, comparison.case, equal=not comparison.lines, rows=comparison.tally.rows_out)
             if comparison.lines:
                 differing.append(comparison)
         if differing:

@@ -9,7 +9,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.Set;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -89,17 +88,19 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
     return new Backlog(newest, debt, List.of(), read, share);
   }
 
-  /** The newest records up to this head, at most so many; what lies between becomes debt, as of {@code now}. */
+  /**
+   * The newest records up to this head, about so many at most, and one of each partition that has some; what lies between
+   * becomes debt, as of {@code now}.
+   */
   Backlog fresh(Offsets newest, long most, long now) {
     Range arrived = arrived(newest, now);
-    long records = arrived.records();
-    if (records <= most) {
-      return new Backlog(newest, debt, List.of(), debt.isEmpty() ? 0 : read + records, 1);
-    }
-    Range rest = arrived.without(records - most); // what is read: the last of each partition
+    Range taken = arrived.newest(most);
+    Range skipped = arrived.before(taken);
     List<Range> all = new ArrayList<>(debt);
-    all.add(arrived.before(rest));
-    return new Backlog(newest, all, List.of(), (debt.isEmpty() ? 0 : read) + rest.records(), 1);
+    if (!skipped.isEmpty()) {
+      all.add(skipped);
+    }
+    return new Backlog(newest, all, List.of(), (debt.isEmpty() ? 0 : read) + taken.records(), 1);
   }
 
   /** Whether the topics have other partitions than these. */
@@ -114,11 +115,9 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
     return new Backlog(new Offsets(offsets), debt, List.of(), read, 1);
   }
 
-  /** What has arrived behind the head, in partitions that were there before. */
+  /** What has arrived behind the head, in the same partitions. */
   private Range arrived(Offsets newest, long now) {
-    Set<Partition> known = new TreeSet<>(newest.byPartition().keySet());
-    known.retainAll(head.byPartition().keySet());
-    return Range.between(known, head::of, newest::of, now);
+    return Range.between(newest.byPartition().keySet(), head::of, newest::of, now);
   }
 
   /** So many records of the debt, the oldest, have been read. */
@@ -129,7 +128,7 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
       long records = Math.min(rest, range.records());
       Range unread = range.without(records);
       rest -= records;
-      if (!unread.to().byPartition().isEmpty()) {
+      if (!unread.isEmpty()) {
         left.add(unread);
       }
     }
@@ -139,7 +138,7 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
   /** Debt from before this time, in milliseconds since 1970, is let go. */
   Backlog expired(long before) {
     List<Range> old = debt.stream().filter(range -> range.since() < before).toList();
-    List<Range> left = debt.stream().filter(range -> !old.contains(range)).toList();
+    List<Range> left = debt.stream().filter(range -> range.since() >= before).toList();
     return old.isEmpty() ? this : new Backlog(head, left, old, read, 1);
   }
 
@@ -201,19 +200,20 @@ record Backlog(Offsets head, List<Range> debt, List<Range> shed, long read, doub
     if (before == null || after == null || after < before) {
       return List.<Long[]>of(new Long[] {before, after});
     }
+    Comparator<Long[]> byBegin = Comparator.comparing(span -> span[0]);
     List<Long[]> left = spans(partition, debt);
     left.addAll(spans(partition, shed));
-    left.sort(Comparator.comparing(span -> span[0]));
+    left.sort(byBegin);
     List<Long[]> unread = spans(partition, start.debt);
     unread.add(new Long[] {before, after});
+    unread.sort(byBegin);
     List<Long[]> found = new ArrayList<>();
+    int gap = 0; // of what is left: each lies in one of the spans that were unread
     for (Long[] span : unread) {
       long next = span[0];
-      for (Long[] gap : left) {
-        if (gap[0] >= next && gap[0] < span[1]) {
-          add(found, next, gap[0]);
-          next = gap[1];
-        }
+      for (; gap < left.size() && left.get(gap)[0] < span[1]; gap++) {
+        add(found, next, left.get(gap)[0]);
+        next = left.get(gap)[1];
       }
       add(found, next, span[1]);
     }

@@ -106,7 +106,7 @@ public final class BacklogFiles implements Source, SupportsTriggerAvailableNow, 
     long floor = at.debt() > 0 ? at.floor() : files.newest() - files.maxAgeMs();
     List<File> unread = unread(floor);
     if (unread.isEmpty()) { // what was debt may be no longer there
-      return at.debt() > 0 ? FileBacklog.at(at.entry()) : at;
+      return at.debt() > 0 ? at.withoutDebt() : at;
     }
     List<File> debt = at.debt() > 0 ? notNew(unread) : List.of();
     List<File> arrived = unread.subList(debt.size(), unread.size());
@@ -208,8 +208,10 @@ public final class BacklogFiles implements Source, SupportsTriggerAvailableNow, 
   public Dataset<Row> getBatch(Option<Offset> start, Offset end) {
     FileBacklog from = start.isEmpty() ? FileBacklog.NONE : FileBacklog.parse(start.get().json());
     FileBacklog to = FileBacklog.parse(end.json());
-    long bytes = to.entry() == chosen ? chosenBytes : 0;
-    step = new BacklogSource.Step(bytes, 1, to.isAhead(), to.debt(), to.read(), to.shed());
+    boolean isNew = to.entry() > from.entry();
+    long bytes = isNew && to.shed() == 0 && to.entry() == chosen ? chosenBytes : 0;
+    long shed = isNew ? to.shed() : 0; // else it has been told
+    step = new BacklogSource.Step(bytes, 1, to.isAhead(), to.debt(), to.read(), shed);
     long read = to.shed() > 0 ? to.entry() : from.entry(); // what was let go is in the log, and nobody lists it again
     Option<Offset> after = read == FileBacklog.NONE.entry() ? Option.empty() : new Some<>(FileSource.offset(read));
     return files().source().getBatch(after, FileSource.offset(to.entry()));

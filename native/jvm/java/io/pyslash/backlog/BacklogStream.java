@@ -37,7 +37,8 @@ public final class BacklogStream
   BacklogStream(MicroBatchStream kafka, BacklogRules rules) {
     this.kafka = kafka;
     this.rules = rules;
-    this.pace = Pace.ofRecords(rules.latencyMs());
+    boolean isSampled = rules.order() == Order.SAMPLED;
+    this.pace = isSampled ? Pace.ofSamples(rules.latencyMs()) : Pace.ofRecords(rules.latencyMs());
   }
 
   /** What Spark's connector has made, of a stream that may be in another order. */
@@ -76,14 +77,22 @@ public final class BacklogStream
     boolean isInOrder = at.debt().isEmpty() && rules.order() != Order.FRESH_FIRST;
     // The connector's own figures need it, too. There is none while no topic is there.
     Offset newest = admission().latestOffset(offset(at.head()), isInOrder ? limit : ReadLimit.allAvailable());
-    return newest == null ? null : new JsonOffset(next(at, Backlog.parse(newest.json()).head(), limit).toJson());
+    return newest == null ? null : new JsonOffset(next(at, head(newest), limit).toJson());
+  }
+
+  private static Offsets head(Offset offset) {
+    return Backlog.parse(offset.json()).head();
   }
 
   private Backlog next(Backlog at, Offsets newest, ReadLimit limit) {
-    long now = System.currentTimeMillis();
     if (at.debt().isEmpty() && rules.order() == Order.ORDERED) {
       return Backlog.at(newest);
     }
+    long most = Math.min(pace.most(), mostRows(limit));
+    if (at.differsInPartitions(newest)) {
+      return joined(at, most);
+    }
+    long now = System.currentTimeMillis();
     if (at.debt().isEmpty() && rules.order() == Order.SAMPLED) {
       return at.sampled(newest, pace.most());
     }
@@ -92,13 +101,18 @@ public final class BacklogStream
       rules.letGo(at.owed() - left.owed(), "records", now - at.oldest());
       return left;
     }
-    long most = Math.min(pace.most(), mostRows(limit));
     boolean pays = !at.debt().isEmpty() && (paysNext || rules.order() != Order.FRESH_FIRST || newest.equals(at.head()));
-    if (pays && at.differsInPartitions(newest)) { // with Trigger.AvailableNow the connector wants all in each micro-batch
-      return at.joined(newest);
-    }
     paysNext = !pays;
     return pays ? at.paid(most) : at.fresh(newest, most, now);
+  }
+
+  /**
+   * Of other partitions than before so many records, the oldest. Where new ones begin the connector alone knows, and with
+   * Trigger.AvailableNow it wants all partitions in each micro-batch.
+   */
+  private Backlog joined(Backlog at, long most) {
+    Offsets end = head(admission().latestOffset(offset(at.head()), ReadLimit.maxRows(most)));
+    return at.debt().isEmpty() ? Backlog.at(end) : at.joined(end);
   }
 
   private static long mostRows(ReadLimit limit) {

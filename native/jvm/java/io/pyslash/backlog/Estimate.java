@@ -23,6 +23,11 @@ import org.apache.spark.sql.types.NumericType;
  * @param type of the result, in SQL
  */
 record Estimate(AggregateExpression call, int number, String type) {
+  /** Of all aggregates of a group: how many records were not taken, by estimate, whether x is known or not. */
+  static final String LEFT_OUT = "_slash_left";
+
+  static final String SUM_OF_LEFT_OUT = "sum(" + Sampled.WEIGHT + " - 1D)";
+
   private static final int LEAST_RECORDS = 30; // of a group: the mean of fewer need not be normal
   private static final double NORMAL_95 = 1.959963984540054;
   private static final double MIDDLE = NORMAL_95 * NORMAL_95 / 2;
@@ -86,7 +91,7 @@ record Estimate(AggregateExpression call, int number, String type) {
 
   private String estimated() {
     if (isMean()) {
-      return estimate();
+      return "IF(" + name("n") + " > 0, " + estimate() + ", NULL)";
     }
     String rest = "coalesce(" + name(isCount() ? "rest" : "xrest") + ", 0D)";
     boolean isWhole = call.dataType().equals(DataTypes.LongType);
@@ -106,7 +111,9 @@ record Estimate(AggregateExpression call, int number, String type) {
     String from = estimate() + " + " + middle;
     String exact = "CAST(" + name("s") + " AS DOUBLE)";
     String estimated = bounds(from + " - " + off, from + " + " + off);
-    String told = " WHEN " + name("n") + " >= " + LEAST_RECORDS + " THEN " + estimated;
+    // Where x is known of no sample, the others say nothing of how it varies.
+    String tells = name("n") + " >= " + LEAST_RECORDS + " AND " + name("var") + " > 0D";
+    String told = " WHEN " + tells + " THEN " + estimated;
     return "CASE WHEN " + isExact() + " THEN " + bounds(exact, exact) + told + " END";
   }
 
@@ -114,8 +121,8 @@ record Estimate(AggregateExpression call, int number, String type) {
     return "named_struct('low', " + low + ", 'high', " + high + ")";
   }
 
-  private String isExact() {
-    return name("var") + " = 0D";
+  private static String isExact() {
+    return "coalesce(" + LEFT_OUT + ", 0D) = 0D";
   }
 
   private String estimate() {

@@ -161,6 +161,7 @@ public final class Estimates {
       intervals.add(interval);
     }
     results.addAll(intervals);
+    aggregated.add(WindowedInput.alias(parsed(Estimate.SUM_OF_LEFT_OUT), Estimate.LEFT_OUT));
     LogicalPlan given = new Project(seq(inputs), below);
     Object[] fields =
         Fields.of(aggregate, aggregate.aggregateExpressions(), seq(aggregated), aggregate.child(), given);

@@ -31,6 +31,11 @@ record FileBacklog(long entry, long debt, long since, long floor, boolean isAhea
     return new FileBacklog(entry, 0, 0, 0, false, 0, 0);
   }
 
+  /** The same entry, once what was debt is no longer there. */
+  FileBacklog withoutDebt() {
+    return new FileBacklog(entry, 0, 0, 0, false, 0, shed);
+  }
+
   static FileBacklog parse(String text) {
     JsonNode json = Json.parse(text);
     JsonNode debt = json.path(DEBT).path(0);

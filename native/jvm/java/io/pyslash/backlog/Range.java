@@ -29,6 +29,10 @@ record Range(Offsets from, Offsets to, long since) {
         .sum();
   }
 
+  boolean isEmpty() {
+    return partitions().isEmpty();
+  }
+
   /** Whether each partition has a beginning and an end. */
   boolean isWhole() {
     return from.byPartition().keySet().equals(partitions());
@@ -61,13 +65,19 @@ record Range(Offsets from, Offsets to, long since) {
         partitions(), one -> from.of(one) + share(to.of(one) - from.of(one), records, all), to::of, since);
   }
 
+  /** The last ones, so many, at most all: of each partition the same share. */
+  Range newest(long records) {
+    long all = records();
+    return between(partitions(), one -> to.of(one) - share(to.of(one) - from.of(one), records, all), to::of, since);
+  }
+
   /** What comes before such a rest. */
   Range before(Range rest) {
     return between(
         partitions(), from::of, one -> Objects.requireNonNullElse(rest.from.of(one), to.of(one)), since);
   }
 
-  /** Of so many, as many as {@code part} is of {@code all}; rounded up, so that whoever repeats it comes to an end. */
+  /** Of so many, as many as {@code part} is of {@code all}; rounded up, so that each partition gets on. */
   private static long share(long of, long part, long all) {
     return part >= all ? of : Math.min(of, (long) Math.ceil((double) of * part / all));
   }
