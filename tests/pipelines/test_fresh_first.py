@@ -280,7 +280,8 @@ def test_topics_that_are_not_there_yet(spark: SparkSession, kafka: str, tmp_path
             query.processAllAvailable()
         finally:
             query.stop()
-    assert sorted(row["count"] for row in found) == [10] * 7
+    # One partition's records may have come before those of the other, and an update of each count with them.
+    assert list({row["key"]: row["count"] for row in found}.values()) == [10] * 7
 
 
 def test_a_topic_that_begins_anew_is_an_error_as_in_order(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
