@@ -39,7 +39,7 @@ def read(query: StreamingQuery, folder: Path, number: int) -> None:
     query.processAllAvailable()
 
 
-def _s3() -> dict[str, str]:
+def s3_settings() -> dict[str, str]:
     """Of the server that the environment names."""
     s3a = {
         "endpoint": os.environ["AWS_ENDPOINT_URL"],
@@ -52,7 +52,7 @@ def _s3() -> dict[str, str]:
 
 
 def main(folder: Path, location: str, files: str, struck: str = "") -> None:
-    builder = SparkSession.builder.config(map=SETTINGS | (_s3() if location.startswith("s3a:") else {}))
+    builder = SparkSession.builder.config(map=SETTINGS | (s3_settings() if location.startswith("s3a:") else {}))
     spark = builder.config("spark.slash.mode", "require").getOrCreate()
     pyslash.enable(spark)
     query = start(spark, folder, location)

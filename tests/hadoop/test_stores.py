@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import boto3
 import pyarrow as pa
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 import pytest
+from moto.core.responses import TYPE_RESPONSE
+from moto.s3.responses import S3Response
 from pyspark.sql import SparkSession
+from werkzeug.datastructures import Headers
 
 from pyslash.errors import CheckpointError
 from pyslash.file_systems import obstacle_of, open_location
@@ -32,6 +36,8 @@ from tests.support.stream import seconds
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
 FIRST, STRUCK, SECOND = "012", "2", "3"
+OF_OBJECTS = "files of an object store by one request each"
+PUT = S3Response.put_object
 
 
 def write(folder: Path) -> Path:
@@ -110,6 +116,29 @@ def test_a_query_on_s3_survives_its_agent_and_its_driver(
     fetched("s3")
     with s3_server(monkeypatch) as bucket:
         check_survives(spark, tmp_path, f"{bucket}/query")
+
+
+def unconditional(response: S3Response) -> TYPE_RESPONSE:
+    """A store's answer to a PUT that heeds no condition, as of some that are like S3."""
+    response.headers = Headers([(name, value) for name, value in response.headers if name != "If-None-Match"])
+    return PUT(response)
+
+
+@pytest.mark.parametrize("heeds", [True, False])
+def test_a_name_in_an_object_store_is_given_once(monkeypatch: pytest.MonkeyPatch, heeds: bool) -> None:
+    """By one request, where the store refuses to give it twice; else as Spark creates files there."""
+    fetched("s3")
+    if not heeds:
+        monkeypatch.setattr(S3Response, "put_object", unconditional)
+    with s3_server(monkeypatch) as bucket:
+        command = [sys.executable, "-m", "tests.hadoop.object_job", f"{bucket}/heeds-{heeds}"]
+        job = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+        assert job.returncode == 0, job.stderr[-4000:]
+        told = json.loads(job.stdout.splitlines()[-1])
+        left = boto3.client("s3").list_objects_v2(Bucket=bucket.removeprefix("s3a://"), Prefix=f"heeds-{heeds}/")
+    assert told == {"manager": OF_OBJECTS, "taken": True, "found": {"0": "first", "2": "new"}}
+    names = {one["Key"].rpartition("/")[2] for one in left["Contents"]} - {""}
+    assert {name for name in names if heeds or not name.startswith(".")} == {"0", "2"}  # Spark leaves temporary files
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,10 @@ def checkpoint(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def files(request: pytest.FixtureRequest, spark: SparkSession, checkpoint: str) -> CheckpointFiles:
     if request.param == "local":
         return checkpoint_files(spark, checkpoint, "slash/manifests")
-    return SparkFiles(spark, checkpoint, "slash/manifests")
+    found = SparkFiles(spark, checkpoint, "slash/manifests")
+    assert (found.names(), found.read("7")) == ([], None)  # where there is no folder, too
+    found.make_folder()
+    return found
 
 
 def test_a_local_checkpoint_is_reached_directly(spark: SparkSession, tmp_path: Path) -> None:
@@ -53,7 +56,7 @@ def test_a_name_is_given_once(files: CheckpointFiles) -> None:
 
 
 def test_both_ways_reach_the_same_folder(spark: SparkSession, checkpoint: str) -> None:
-    by_spark, direct = SparkFiles(spark, checkpoint, "slash"), checkpoint_files(spark, checkpoint, "slash")
+    direct, by_spark = checkpoint_files(spark, checkpoint, "slash"), SparkFiles(spark, checkpoint, "slash")
     by_spark.create("7", b"seven")
     direct.create("8", b"eight")
     assert sorted(direct.names()) == sorted(by_spark.names()) == ["7", "8"]

@@ -11,7 +11,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -61,7 +61,9 @@ def checkpoint_files(spark: SparkSession, checkpoint: str, folder: str) -> Check
         if publish := publish_in(path):
             return LocalFiles(path, publish)
         logger.info("%s has neither hard links nor an exclusive rename: Spark creates the files there", path)
-    return SparkFiles(spark, checkpoint, folder)
+    files = SparkFiles(spark, checkpoint, folder)
+    files.make_folder()
+    return files
 
 
 def files_of_spark(spark: SparkSession, checkpoint: str, folder: str) -> CheckpointFiles:
@@ -128,6 +130,9 @@ class SparkFiles:
         self._root = self._path_class(checkpoint, folder)
         configuration = spark._jsparkSession.sessionState().newHadoopConf()
         self._files = _file_manager(jvm).create(self._root, configuration)
+
+    def make_folder(self) -> None:
+        """Make it, unless it is there."""
         if not self._files.exists(self._root):
             self._files.mkdirs(self._root)
 
@@ -135,20 +140,19 @@ class SparkFiles:
         return str(self._path(name))
 
     def names(self) -> list[str]:
-        with _as_os_error():
+        found: list[str] = []
+        with suppress(FileNotFoundError), _as_os_error():
             found = [str(status.getPath().getName()) for status in self._files.list(self._root)]
         return [name for name in found if not name.startswith(".")]
 
     def read(self, name: str) -> bytes | None:
-        path = self._path(name)
-        with _as_os_error():
-            if not self._files.exists(path):
-                return None
-            stream = self._files.open(path)
+        with suppress(FileNotFoundError), _as_os_error():
+            stream = self._files.open(self._path(name))
             try:
                 return bytes(self._streams.toByteArray(stream))
             finally:
                 stream.close()
+        return None
 
     def create(self, name: str, content: bytes) -> None:
         with _as_os_error():
@@ -161,9 +165,8 @@ class SparkFiles:
                 raise
 
     def delete(self, name: str) -> None:
-        with _as_os_error():
-            if self._files.exists(self._path(name)):
-                self._files.delete(self._path(name))
+        with suppress(FileNotFoundError), _as_os_error():
+            self._files.delete(self._path(name))
 
     def _path(self, name: str) -> Any:
         return self._path_class(self._root, name) if name else self._root  # Hadoop has no empty names
@@ -176,8 +179,11 @@ def _as_os_error() -> Iterator[None]:
         yield
     except Py4JJavaError as error:
         cause = error.java_exception
-        if "FileAlreadyExistsException" in str(cause.getClass().getName()):
+        name = str(cause.getClass().getName())
+        if "FileAlreadyExistsException" in name:
             raise FileExistsError(str(cause.getMessage())) from error
+        if "FileNotFoundException" in name:
+            raise FileNotFoundError(str(cause.getMessage())) from error
         raise OSError(str(cause)) from error
 
 

@@ -29,6 +29,10 @@ _BLOCK_FILE = re.compile(
 )
 
 
+# Folders that this process has made in stores where that takes requests, and a file does not need it.
+_made: set[str] = set()
+
+
 def numbers(names: Iterable[str]) -> list[int]:
     """Those of the files that are named by an epoch or run, ascending; what else lies in a folder is not ours."""
     return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
@@ -133,8 +137,9 @@ class BlockDirectory:
         path = self._path(name)
         size = 0
         try:
-            if makes:
+            if makes and (self.is_local or self.location not in _made):
                 self._files.create_dir(self._root, recursive=True)
+                _made.add(self.location)
             with created(path) if self.is_local else self._files.open_output_stream(path) as stream:
                 written = WrittenFile(stream, self.is_local)
                 try:

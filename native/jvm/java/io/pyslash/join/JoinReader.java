@@ -1,13 +1,12 @@
 package io.pyslash.join;
 
+import io.pyslash.core.AddressSet;
 import io.pyslash.core.Native;
 import io.pyslash.core.RowShape;
 import io.pyslash.merge.GatheredBlocks;
 import io.pyslash.merge.MergeCounts;
 import io.pyslash.merge.MergeSpec;
 import io.pyslash.merge.MergedRows;
-import java.util.HashSet;
-import java.util.Set;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskKilledException;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -55,7 +54,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
   private final UnsafeRow noRight;
   private final UnsafeRowJoiner joiner;
   private final UnsafeRow copy; // of a left row that a semi join gives
-  private final Set<Long> given = new HashSet<>(); // addresses of the rows that a semi join has given
+  private AddressSet given = new AddressSet(); // the rows that a semi join has given
   private long reader;
   private Phase phase;
   private long pair; // address of the next one
@@ -162,7 +161,9 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
   private UnsafeRow joined(long leftAddress, long rightAddress) {
     switch (phase) {
       case REMEMBERED:
-        if (matches(leftAddress, rightAddress)) {
+        // Spark has looked for no other match of a row that a semi join has given.
+        boolean isKnown = rules.type() == JoinRules.Type.LEFT_SEMI && KeptRow.matchedIn(leftAddress) == BEFORE;
+        if (!isKnown && matches(leftAddress, rightAddress)) {
           KeptRow.match(leftAddress, BEFORE);
           KeptRow.match(rightAddress, BEFORE);
         }
@@ -219,6 +220,7 @@ final class JoinReader extends AbstractIterator<InternalRow> implements AutoClos
     if (reader != 0) {
       Native.closeJoin(reader);
       reader = 0;
+      given = null; // the task keeps this reader
       clock.stop();
     }
   }

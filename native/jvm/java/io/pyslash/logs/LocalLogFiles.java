@@ -49,7 +49,7 @@ public final class LocalLogFiles {
 
   /** Null unless the path is on a local disk that Hadoop reaches by a class that it comes with. */
   public static LocalLogFiles of(Path path, Configuration conf) {
-    if (conf.get(MODE, "auto").equalsIgnoreCase("off") || conf.get(LOGS, "auto").equalsIgnoreCase("spark")) {
+    if (areSparks(conf)) {
       return null;
     }
     try {
@@ -62,6 +62,11 @@ public final class LocalLogFiles {
     } catch (IOException | RuntimeException error) {
       return null; // Spark meets the same obstacle, and says so
     }
+  }
+
+  /** Whether the files are left to Spark. */
+  static boolean areSparks(Configuration conf) {
+    return conf.get(MODE, "auto").equalsIgnoreCase("off") || conf.get(LOGS, "auto").equalsIgnoreCase("spark");
   }
 
   /** The configuration that makes Spark choose for itself. */
