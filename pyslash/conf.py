@@ -376,8 +376,8 @@ _KEYS = (
         "auto",
         _choice("auto", "spark"),
         "Who writes the log files of streaming queries (offsets, commits, the logs of file sources and sinks, state of "
-        "plain Spark) to a checkpoint. `auto`: pyslash, for queries left to plain Spark too, on a local disk without the "
-        "processes that Hadoop forks for each file, on S3 by one request instead of some thirty (`s3a://`, by the "
+        "plain Spark) to a checkpoint. `auto`: pyslash, for queries left to plain Spark too, on a local disk without "
+        "the processes that Hadoop forks for each file, on S3 by one request instead of some thirty (`s3a://`, by the "
         "Hadoop of Spark 4.2 and later); `spark`: Spark. Other file systems, and a "
         "`spark.sql.streaming.checkpointFileManagerClass` of your own, are always Spark's.",
     ),

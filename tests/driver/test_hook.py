@@ -123,7 +123,9 @@ def test_what_cannot_be_asked_keeps_no_other_query(monkeypatch: pytest.MonkeyPat
             raise ConnectionError("no JVM")
 
     ended: list[bool] = []
-    runner = SimpleNamespace(ending=threading.Lock(), is_running=False, progress=None, end=ended.append)
+    runner = SimpleNamespace(
+        ending=threading.Lock(), is_running=False, progress=None, end=lambda resumable: ended.append(resumable)
+    )
     runners = {"gone": (OfAJvmThatIsGone(), runner, False), "ended": (SimpleNamespace(isActive=False), runner, True)}
     monkeypatch.setattr(hook, "_runners", runners)
     with pytest.raises(ConnectionError):
