@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -240,10 +240,16 @@ class Coordinator:
 
         `others` finds agents that hold nothing of the query, as far as is known: a failed job has no receipts to tell.
         """
-        try:
+        with self._staying(epoch):
             self.group.each(lambda client: client.discard(epoch, self._run))
-            with closing(self.group.beside(others())) as unknown:
-                unknown.each(lambda client: client.discard(epoch, self._run))
+        with self._staying(epoch), closing(self.group.beside(others())) as unknown:
+            unknown.each(lambda client: client.discard(epoch, self._run))
+
+    @contextmanager
+    def _staying(self, epoch: Epoch) -> Iterator[None]:
+        """Where an agent cannot be told: there is another error to be raised."""
+        try:
+            yield
         except (SlashError, PySparkException, Py4JError) as error:
             logger.warning("epoch %d failed, and its blocks stay in the arenas until the next commit: %s", epoch, error)
 

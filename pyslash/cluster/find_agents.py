@@ -73,9 +73,9 @@ def has_hosts(session: SparkSession) -> bool:
 
 
 def executors(session: SparkSession) -> int:
-    """How many executors the application has now; in local mode the driver is the one."""
-    known = session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()
-    return max(1, int(known) - 1)
+    """How many executors the application has now; in local mode the driver is the one. None once it has stopped."""
+    context = session.sparkContext._jsc
+    return max(1, int(context.sc().getExecutorMemoryStatus().size()) - 1) if context is not None else 0
 
 
 def executor_host(driver_host: str | None) -> str:

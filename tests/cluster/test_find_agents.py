@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from pyslash.cluster.find_agents import executor_host
+from pyslash.cluster.find_agents import executor_host, executors
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.token import query_token
 from tests.agent.blocks import QUERY
@@ -38,3 +40,9 @@ def test_an_agent_is_called_at_an_ipv6_address(tmp_path: Path) -> None:
     ):
         assert client.describe().incarnation.hex() == agent.descriptor.incarnation
         assert f"[::1]:{agent.descriptor.port}" in str(agent.descriptor)
+
+
+def test_an_application_that_has_stopped_has_no_executors() -> None:
+    """A query that was stopped in an update may be let go of after it."""
+    stopped: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))
+    assert executors(stopped) == 0

@@ -124,21 +124,50 @@ def unconditional(response: S3Response) -> TYPE_RESPONSE:
     return PUT(response)
 
 
-@pytest.mark.parametrize("heeds", [True, False])
-def test_a_name_in_an_object_store_is_given_once(monkeypatch: pytest.MonkeyPatch, heeds: bool) -> None:
+def refusing(response: S3Response) -> TYPE_RESPONSE:
+    """Of some others."""
+    return (501, {}, "") if "If-None-Match" in response.headers else PUT(response)
+
+
+@pytest.mark.parametrize("heeds", ["heeds", "ignores", "refuses"])
+def test_a_name_in_an_object_store_is_given_once(monkeypatch: pytest.MonkeyPatch, heeds: str) -> None:
     """By one request, where the store refuses to give it twice; else as Spark creates files there."""
     fetched("s3")
-    if not heeds:
-        monkeypatch.setattr(S3Response, "put_object", unconditional)
+    if heeds != "heeds":
+        monkeypatch.setattr(S3Response, "put_object", unconditional if heeds == "ignores" else refusing)
     with s3_server(monkeypatch) as bucket:
-        command = [sys.executable, "-m", "tests.hadoop.object_job", f"{bucket}/heeds-{heeds}"]
+        command = [sys.executable, "-m", "tests.hadoop.object_job", f"{bucket}/{heeds}"]
         job = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
         assert job.returncode == 0, job.stderr[-4000:]
         told = json.loads(job.stdout.splitlines()[-1])
-        left = boto3.client("s3").list_objects_v2(Bucket=bucket.removeprefix("s3a://"), Prefix=f"heeds-{heeds}/")
+        left = boto3.client("s3").list_objects_v2(Bucket=bucket.removeprefix("s3a://"), Prefix=f"{heeds}/")
     assert told == {"manager": OF_OBJECTS, "taken": True, "found": {"0": "first", "2": "new"}}
     names = {one["Key"].rpartition("/")[2] for one in left["Contents"]} - {""}
-    assert {name for name in names if heeds or not name.startswith(".")} == {"0", "2"}  # Spark leaves temporary files
+    assert {name for name in names if heeds == "heeds" or not name.startswith(".")} == {
+        "0",
+        "2",
+    }  # Spark leaves temporary files
+
+
+def test_a_file_whose_first_answer_was_lost_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hadoop repeats the request by itself, and meets what it has written."""
+    fetched("s3")
+    lost: list[str] = []
+
+    def losing(response: S3Response) -> TYPE_RESPONSE:
+        answer = PUT(response)
+        if response.path.endswith("/log/0") and not lost:
+            lost.append(response.path)
+            return 500, {}, ""
+        return answer
+
+    monkeypatch.setattr(S3Response, "put_object", losing)
+    with s3_server(monkeypatch) as bucket:
+        command = [sys.executable, "-m", "tests.hadoop.object_job", f"{bucket}/lost"]
+        job = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert job.returncode == 0, job.stderr[-4000:]
+    assert lost
+    assert json.loads(job.stdout.splitlines()[-1])["found"] == {"0": "first", "2": "new"}
 
 
 @pytest.fixture(scope="module")

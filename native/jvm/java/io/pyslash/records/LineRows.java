@@ -203,6 +203,7 @@ final class LineRows extends AbstractIterator<Object> {
     start += (int) consumed;
     if (skipsFirst && !isEnd) { // all of it is another split's; what follows a \r tells where the line ends
       start = Platform.getByte(null, page + end - 1) == '\r' ? end - 1 : end;
+      isOver |= ahead < 0; // and so are all lines behind it
     }
     if (answered(6) > 0) {
       hasHeader = false;
