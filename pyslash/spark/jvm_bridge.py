@@ -152,7 +152,7 @@ class JvmBridge:
         path = jar_path()
         try:
             added = {str(url).rpartition("/")[2] for url in loader.getURLs()}
-            if path.name not in added and not _finds(jvm, loader, _BRIDGE):  # `spark.jars` may have brought it
+            if path.name not in added and not self._has_been_brought(loader, path.name):
                 # The path is quoted: it may hold blanks.
                 self._session.sql(f"ADD JAR '{path}'")
             return jvm.java.lang.Class.forName(_BRIDGE, True, loader).newInstance()
@@ -160,6 +160,19 @@ class JvmBridge:
             if (ours := slash_error(failure)) is not None:
                 raise ours from failure
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
+
+
+    def _has_been_brought(self, loader: Any, jar: str) -> bool:
+        """Whether `spark.jars` or the class paths have the jar.
+
+        An application before this one, in the same JVM, leaves its loader above ours, and its jar at no executor.
+        """
+        context = self._session.sparkContext._jsc.sc()
+        if not _finds(self._session._jvm, loader, _BRIDGE):
+            return False
+        listed = str(context.listJars().mkString("\n")).split("\n")
+        is_listed = jar in {one.rpartition("/")[2] for one in listed}
+        return is_listed or _finds(self._session._jvm, context.getClass().getClassLoader(), _BRIDGE)
 
 
 def _read(task: dict[str, Any], receipt: Receipt) -> TaskRead:

@@ -108,7 +108,7 @@ def test_the_driver_is_in_a_container_too(cluster: Yarn, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("build", "where"),
     [
-        pytest.param(sql, "cluster", marks=pytest.mark.always),
+        (sql, "cluster"),
         pytest.param(java, "cluster", marks=pytest.mark.nightly),
         pytest.param(sql, "client", marks=pytest.mark.nightly),
     ],
