@@ -19,7 +19,10 @@ from tests.streaming.streams.case import Case, Run
 from tests.streaming.streams.draw import draw
 from tests.streaming.streams.run import INTO_SLASH, INTO_SPARK, SPARK
 from tests.streaming.streams.session import THREADS, streams
+from tests.streaming.streams.vocabulary import CONSTANT_KEYS
 
+FORMED_OTHERWISE = ("struct(", "named_struct(", "current_date()")
+CONSTANTS = {key for keys in CONSTANT_KEYS for key in keys}
 STREAMS = int(os.environ.get("PYSLASH_MOVED_STREAMS", "5"))
 LONG = 60
 LEAST_ROWS = 30  # else there is little state to move
@@ -43,7 +46,9 @@ def moving(seed: int) -> Case | None:
     is_one = not case.gap and not case.join and not case.upper and ("unique",) not in case.after
     is_one = is_one and all(kind != "limit" for kind, *_ in case.above)  # which keeps state, too
     is_by_moments = "ts" in case.keys and not deduplicated
-    if slides or held or is_by_moments or not is_one or case.crash == 0:
+    # Structs have another form in Spark's state, and constants are not in it: such a query stays, and says so.
+    is_by_others = any(key in CONSTANTS or key.startswith(FORMED_OTHERWISE) for key in case.keys)
+    if slides or held or is_by_moments or is_by_others or not is_one or case.crash == 0:
         return None
     case = replace(case, sink="foreachBatch")
     if case.batches < 2 or case.rows < LEAST_ROWS:
