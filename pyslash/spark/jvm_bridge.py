@@ -161,7 +161,6 @@ class JvmBridge:
                 raise ours from failure
             raise errors.RowBridgeUnavailableError(f"{path} cannot be added to the session: {failure}") from failure
 
-
     def _has_been_brought(self, loader: Any, jar: str) -> bool:
         """Whether `spark.jars` or the class paths have the jar.
 
