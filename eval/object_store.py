@@ -13,7 +13,7 @@ from pathlib import Path
 
 from eval.refusal import CannotRunError
 
-BUCKET = "slash-eval"
+BUCKET = "slash"
 JARS = Path(__file__).resolve().parents[1] / "build" / "hadoop" / "s3"
 _BYTES = 1 << 20
 
@@ -27,7 +27,14 @@ def slow_s3(milliseconds: float) -> Iterator[tuple[str, dict[str, str]]]:
     """
     if not (JARS / ".complete").exists():
         raise CannotRunError("no build/hadoop/s3: scripts/hadoop.sh fetches Hadoop's S3 connector")
-    import boto3
+    with s3_server() as port, _proxy(port, milliseconds / 1000) as waiting:
+        os.environ |= environment(waiting)
+        yield make_bucket(), s3a_settings() | {"spark.driver.extraClassPath": f"{JARS}/*"}
+
+
+@contextmanager
+def s3_server() -> Iterator[int]:
+    """The port of a server on loopback."""
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it logs every request otherwise
@@ -35,24 +42,37 @@ def slow_s3(milliseconds: float) -> Iterator[tuple[str, dict[str, str]]]:
     server.start()
     try:
         _, port = server.get_host_and_port()
-        with _proxy(port, milliseconds / 1000) as waiting:
-            url = f"http://127.0.0.1:{waiting}"
-            os.environ |= {
-                **dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "eval"),
-                **dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), "us-east-1"),
-                "AWS_ENDPOINT_URL": url,
-            }
-            boto3.client("s3").create_bucket(Bucket=BUCKET)
-            s3a = {
-                "endpoint": url,
-                "endpoint.region": "us-east-1",
-                "path.style.access": "true",
-                "connection.ssl.enabled": "false",
-            }
-            settings = {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
-            yield f"s3a://{BUCKET}", settings | {"spark.driver.extraClassPath": f"{JARS}/*"}
+        yield port
     finally:
         server.stop()
+
+
+def environment(port: int) -> dict[str, str]:
+    """The variables by which clients find a server on loopback."""
+    return {
+        **dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "test"),
+        **dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), "us-east-1"),
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+    }
+
+
+def make_bucket() -> str:
+    """An empty one in the server that the environment names, as Spark writes it."""
+    import boto3
+
+    boto3.client("s3").create_bucket(Bucket=BUCKET)
+    return f"s3a://{BUCKET}"
+
+
+def s3a_settings() -> dict[str, str]:
+    """Spark's, of that server."""
+    s3a = {
+        "endpoint": os.environ["AWS_ENDPOINT_URL"],
+        "endpoint.region": os.environ["AWS_REGION"],
+        "path.style.access": "true",
+        "connection.ssl.enabled": "false",
+    }
+    return {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
 
 
 @contextmanager

@@ -14,11 +14,12 @@ import pyarrow.fs as fs
 import pytest
 from pyspark.sql import SparkSession
 
+from eval.object_store import BUCKET
 from pyslash import file_systems
 from pyslash.file_systems import obstacle_of, open_location
 from pyslash.state.files.checkpoint_files import checkpoint_files
 from pyslash.state.files.directory import BlockDirectory
-from tests.support.s3_server import BUCKET, s3_server
+from tests.support.s3_server import s3_server
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ def match(bridge: JavaObject, df: DataFrame, mode: OutputMode, conf: Conf) -> li
         try:
             kinds = _kinds(node)
             for kind in kinds:
-                kind.check(bridge, plan, first, windows_truncated, conf)
+                kind.check(bridge, plan, first, conf)
             found = _read(kinds, bridge, plan, first, mode, windows_truncated)
         except Uncovered as reason:
             reason.operator = name_of(node).removesuffix("Exec")

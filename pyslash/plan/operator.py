@@ -57,7 +57,7 @@ class OperatorPlan(ABC):
     key_order: tuple[int, ...] = ()
 
     @classmethod  # noqa: B027, most operators are never switched off
-    def check(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, windows_truncated: bool, conf: Conf) -> None:
+    def check(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, conf: Conf) -> None:
         """Pass if this configuration lets pyslash execute it. The arguments are those of `of`, which comes after it.
 
         Raises:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming import StreamingQuery
 
 import pyslash
+from eval.object_store import s3a_settings
 from tests.driver.plugin_job import SETTINGS
 from tests.faults.strike import agent_of
 from tests.support.hadoop import fetched
@@ -41,14 +42,7 @@ def read(query: StreamingQuery, folder: Path, number: int) -> None:
 
 def s3_settings() -> dict[str, str]:
     """Of the server that the environment names."""
-    s3a = {
-        "endpoint": os.environ["AWS_ENDPOINT_URL"],
-        "endpoint.region": os.environ["AWS_REGION"],
-        "path.style.access": "true",
-        "connection.ssl.enabled": "false",
-    }
-    settings = {f"spark.hadoop.fs.s3a.{name}": value for name, value in s3a.items()}
-    return settings | {"spark.driver.extraClassPath": fetched("s3")}
+    return s3a_settings() | {"spark.driver.extraClassPath": fetched("s3")}
 
 
 def main(folder: Path, location: str, files: str, struck: str = "") -> None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.fs as fs
 import pytest
 
+from eval.object_store import BUCKET
 from pyslash.errors import CheckpointError, CorruptBlockError
 from pyslash.state.files.directory import BlockDirectory, BlockFile
-from tests.support.s3_server import BUCKET, s3_server
+from tests.support.s3_server import s3_server
 
 DATA = pa.py_buffer(bytes(range(256)) * 64)
 

@@ -107,7 +107,7 @@ class TransformPlan(OperatorPlan):
         ]
 
     @classmethod
-    def check(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, windows_truncated: bool, conf: Conf) -> None:
+    def check(cls, bridge: JavaObject, plan: JavaObject, node: JavaObject, conf: Conf) -> None:
         """Pass if it is covered as far as Spark's plan tells, and switched on: nothing of the user's has run by then.
 
         Raises:

@@ -137,9 +137,10 @@ class BlockDirectory:
         path = self._path(name)
         size = 0
         try:
-            if makes and (self.is_local or self.location not in _made):
+            if makes and self.location not in _made:
                 self._files.create_dir(self._root, recursive=True)
-                _made.add(self.location)
+                if not self.is_local:
+                    _made.add(self.location)
             with created(path) if self.is_local else self._files.open_output_stream(path) as stream:
                 written = WrittenFile(stream, self.is_local)
                 try:

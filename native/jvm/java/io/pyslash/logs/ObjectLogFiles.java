@@ -80,11 +80,11 @@ public final class ObjectLogFiles {
       try {
         isExclusive = isGivenOnce(probe);
         files.delete(probe, false);
-      } catch (IOException error) { // Spark's own way says what is wrong, and the next file is tried anew
-        return isExclusive != null && isExclusive;
+      } catch (IOException error) {
+        // Spark's own way says what is wrong, and the next file is tried anew
       }
     }
-    return isExclusive;
+    return Boolean.TRUE.equals(isExclusive);
   }
 
   private boolean isGivenOnce(Path probe) throws IOException {
@@ -138,12 +138,13 @@ public final class ObjectLogFiles {
         stream.close();
       } catch (IOException error) {
         // Hadoop repeats a request whose answer was lost, and may meet what it has written itself.
-        if (isTaken(error) && !isOurs()) {
+        if (!isTaken(error)) {
+          throw error;
+        }
+        if (!isOurs()) {
           IOException taken = new FileAlreadyExistsException(path + " already exists.");
           taken.initCause(error);
           throw taken;
-        } else if (!isTaken(error)) {
-          throw error;
         }
       }
     }
