@@ -13,6 +13,7 @@ from pyslash.conf import Conf
 from pyslash.driver.backfilling import Backfilling
 from pyslash.driver.epoch_record import EpochRecord, Stored
 from pyslash.driver.ports import Ports
+from pyslash.driver.restart.agent_search import AgentSearch
 from pyslash.driver.restart.recovery import RunState
 from pyslash.emit.column_merge import ReadOptions
 from pyslash.epoch_progress import Timed
@@ -62,11 +63,13 @@ class UpdateFigures:
 class OperatorRun:
     """The steps of the epochs of one run."""
 
-    def __init__(self, batch: SparkBatch, state: RunState, conf: Conf, secret: bytes, ports: Ports) -> None:
+    def __init__(
+        self, batch: SparkBatch, state: RunState, conf: Conf, secret: bytes, ports: Ports, search: AgentSearch
+    ) -> None:
         """`batch`: of the run's first epoch."""
         self.state = state
         self.plan = state.plan
-        self._conf, self._session, self._secret, self._ports = conf, batch.session, secret, ports
+        self._conf, self._session, self._search = conf, batch.session, search
         self._stopped_in: Epoch | None = None  # the epoch whose update was stopped with the query
         session, coordinator, query_id = batch.session, state.coordinator, batch.query_id.bytes
         of_rows, run = self.plan.of_rows, state.manifests.run
@@ -255,11 +258,7 @@ class OperatorRun:
             self.state.coordinator.release(AFTER_ALL_PANES)
 
     def _unknown_agents(self) -> list[AgentDescriptor]:
-        """Those of all executors, if there are more of them than agents that are known to hold state."""
-        session, conf, known = self._session, self._conf, self.state.coordinator.agents
-        if self._ports.executors(session) <= len(known):
-            return []
-        return self._ports.find_agents(session, self._secret, conf.arena_bytes, conf.agent_start_timeout)
+        return self._search.beyond(self._session, self.state.coordinator.agents)
 
     def forget(self) -> None:
         """The query has ended: have executors drop what they keep."""

@@ -187,7 +187,7 @@ class OperatorRunner:
         state, brought_back = self._recovery.begin(execution, epoch, progress.timed)
         progress.bring_back(brought_back)
         self.plan = state.plan
-        self._run = OperatorRun(execution, state, self._conf, self._secret, self._ports)
+        self._run = OperatorRun(execution, state, self._conf, self._secret, self._ports, self._recovery.agents)
         return self._run
 
     def _update(self, run: OperatorRun, execution: SparkBatch, epoch: Epoch, progress: EpochProgress) -> Manifest:

@@ -35,12 +35,16 @@ class AgentSearch:
 
     def standby(self, session: SparkSession, agents: Collection[AgentDescriptor]) -> list[AgentDescriptor]:
         """If one agent alone (of `agents`) has the state and another executor is running by now: the agents of both."""
-        if self._conf.replicates and len(agents) == 1 and self._ports.executors(session) > 1:
+        if self._conf.replicates and len(agents) == 1:
             try:
-                return self._find(session)
+                return self.beyond(session, agents)
             except (SlashError, PySparkException, Py4JJavaError) as error:  # a query goes on without one
                 logger.warning("no standby could be started: %s", error)
         return []
+
+    def beyond(self, session: SparkSession, agents: Collection[AgentDescriptor]) -> list[AgentDescriptor]:
+        """Those of all executors, if there are more executors than these agents."""
+        return self._find(session) if self._ports.executors(session) > len(agents) else []
 
     def for_run(
         self, session: SparkSession, group: AgentGroup, newest: Manifest | None, durable: DurableState | None
