@@ -27,12 +27,14 @@ from eval.workloads import (
     NewSellers,
     Nexmark,
     ReadOnly,
+    Shape,
     Spread,
     Workload,
     Ysb,
 )
 from eval.workloads.arbitrary import KINDS
 from eval.workloads.nexmark import QUERIES, RATE, SELECTS
+from eval.workloads.shapes import KINDS as SHAPES, QUANTILES
 
 
 def nexmark_title(number: int) -> str:
@@ -243,6 +245,14 @@ def arbitrary(rows: int) -> list[Comparison]:
     return [Comparison(kind, replace(workload, kind=kind), engines, steady=STEADY) for kind in KINDS]
 
 
+def shapes(rows: int) -> list[Comparison]:
+    """Queries of shapes that one meets in jobs, each with state enough for its store to be what costs."""
+    whole = Shape(rows=rows // 4, span_s=rows / 4 / PACE)
+    fewer = replace(whole, rows=rows // 20, slide_s=1, keys=10_000, kind=QUANTILES)
+    kinds = [fewer if kind == QUANTILES else replace(whole, kind=kind) for kind in SHAPES]
+    return [Comparison(each.kind, each, ("slash", BASELINE), _first(each, 4), repeats=1) for each in kinds]
+
+
 def memory(rows: int) -> list[Comparison]:
     """Pinned bytes, which follow the groups, not the rows."""
     # Few keys, so that the fewer rows already meet every key in every window.
@@ -318,6 +328,7 @@ SUITES: dict[str, Callable[[int], list[Comparison]]] = {
     "deduplication": deduplication,
     "ysb": ysb,
     "arbitrary": arbitrary,
+    "shapes": shapes,
     "memory": memory,
     "peers": peers,
     "skew": skew,

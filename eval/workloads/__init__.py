@@ -12,6 +12,7 @@ from eval.workloads.joined import Joined
 from eval.workloads.monitoring import CategoryLoad, JobLoad, JobUse
 from eval.workloads.nexmark import BidderSessions, HighestBid, NewSellers, Nexmark
 from eval.workloads.readonly import ReadOnly
+from eval.workloads.shapes import Shape
 from eval.workloads.spread import Spread
 from eval.workloads.text_files import CsvEvents, JsonEvents
 from eval.workloads.ysb import Ysb
@@ -29,6 +30,7 @@ _KINDS: tuple[type[Workload], ...] = (
     Deduplicated,
     Arbitrary,
     Spread,
+    Shape,
     Joined,
     JsonEvents,
     CsvEvents,
@@ -56,6 +58,7 @@ __all__ = [
     "NewSellers",
     "Nexmark",
     "ReadOnly",
+    "Shape",
     "Spread",
     "Workload",
     "Ysb",

@@ -2,7 +2,8 @@
 
 python plugin_job.py INPUT FOLDER CASE...
 
-A case may be "at " and a point of an epoch, where the process beside the driver dies (`tests/faults/test_side_car.py`).
+A case is one of `CASES`; or one of `KILLS`, or "at " and a point of an epoch (`tests/faults/test_side_car.py`), where the
+process beside the driver dies.
 """
 
 from __future__ import annotations
@@ -309,7 +310,8 @@ def main(source: str, folder: Path, *cases: str) -> None:
     job = Job(spark, source, folder, "require", listener)
     report: dict[str, Any] = {}
     points = [case.removeprefix(AT) for case in cases if case.startswith(AT)]
-    for case in (case for case in cases if not case.startswith(AT)):
+    kills = [case for case in cases if case in KILLS]
+    for case in (case for case in cases if case in CASES):
         report[case] = {}
         for mode in ("off", "require"):
             spark.conf.set("spark.slash.mode", mode)
@@ -318,7 +320,8 @@ def main(source: str, folder: Path, *cases: str) -> None:
             report[case][f"{mode} on pyslash"] = (query.folder / "checkpoint" / "slash").is_dir()
     spark.conf.set("spark.slash.mode", "require")
     report["points"] = {point: killed_at(job.at(point, "require"), point) for point in points}
-    if not points:
+    report["kills"] = {point: killed(job.at(point, "require"), KILLS[point]) for point in kills}
+    if not points + kills:
         look_at_all(job, report)
     (folder / "report.json").write_text(json.dumps(report))
     spark.stop()
@@ -327,7 +330,6 @@ def main(source: str, folder: Path, *cases: str) -> None:
 def look_at_all(job: Job, report: dict[str, Any]) -> None:
     """What has no counterpart on plain Spark."""
     spark = job.spark
-    report["kills"] = {point: killed(job.at(point, "require"), run) for point, run in KILLS.items()}
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     report["refusals"] = refusals(job)
     report["side car"] = side_car(spark)

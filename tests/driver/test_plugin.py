@@ -61,6 +61,12 @@ def report(source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
     return run(source, tmp_path_factory.mktemp("job"), *plugin_job.CASES)
 
 
+@pytest.fixture(scope="module")
+def kills(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found: dict[str, Any] = run(source, tmp_path_factory.mktemp("kills"), *plugin_job.KILLS)[0]["kills"]
+    return found
+
+
 @pytest.mark.parametrize("case", plugin_job.CASES)
 def test_a_query_gives_in_each_micro_batch_what_it_gives_on_plain_spark(
     report: tuple[dict[str, Any], str], case: str
@@ -73,9 +79,9 @@ def test_a_query_gives_in_each_micro_batch_what_it_gives_on_plain_spark(
 
 @pytest.mark.parametrize("point", plugin_job.KILLS)
 def test_the_process_beside_the_driver_may_die_and_no_row_is_lost_doubled_or_wrong(
-    report: tuple[dict[str, Any], str], point: str
+    report: tuple[dict[str, Any], str], kills: dict[str, Any], point: str
 ) -> None:
-    found = report[0]["kills"][point]
+    found = kills[point]
     assert "the Python process of pyslash has " in found["said"]
     assert found["rows"] == sorted(row for rows in report[0]["function"]["off"].values() for row in rows)
 

@@ -38,7 +38,12 @@ def run(cases: list[str], folder: Path) -> dict[str, Finding]:
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
-    return run([*ONE_LOST, *ONE_AFTER_ANOTHER, *ALL_LOST], tmp_path_factory.mktemp("standby"))
+    return run([*ONE_LOST, *ONE_AFTER_ANOTHER], tmp_path_factory.mktemp("standby"))
+
+
+@pytest.fixture(scope="module")
+def all_lost(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
+    return run(ALL_LOST, tmp_path_factory.mktemp("all-lost"))
 
 
 @pytest.mark.parametrize("case", ONE_LOST)
@@ -81,15 +86,15 @@ def comes_back_from_memory(case: str, found: Finding) -> None:
     assert (found["checkpoint_bytes"] > 0) == case.startswith("both")
 
 
-def test_all_lost_at_once_come_back_from_the_checkpoint(findings: dict[str, Finding]) -> None:
-    found = findings["both:agents:after commit"]
+def test_all_lost_at_once_come_back_from_the_checkpoint(all_lost: dict[str, Finding]) -> None:
+    found = all_lost["both:agents:after commit"]
     assert (found["error"], found["differences"]) == ("", [])
     assert found["promotions"] == 0
     assert found["restored_files"] > 0
 
 
-def test_all_lost_at_once_without_a_checkpoint_end_the_query(findings: dict[str, Finding]) -> None:
-    found = findings["replica:agents:after commit"]
+def test_all_lost_at_once_without_a_checkpoint_end_the_query(all_lost: dict[str, Finding]) -> None:
+    found = all_lost["replica:agents:after commit"]
     assert len(found["errors"]) == 2  # at the loss, and when the query is started again
     for error in found["errors"]:
         assert "cannot be recovered from memory" in error

@@ -19,7 +19,7 @@ from tests.streaming.streams.test_sources import check, of_every_value
 
 SEEDS = chosen("PYSLASH_STREAMS_OF_OTHERS", "12", OTHERS)
 RESULTS = Path(__file__).parents[2] / "build" / "streams" / "others.jsonl"
-AT_ONCE = 12
+AT_ONCE = 6
 SHRINKING = 40
 
 

@@ -18,7 +18,7 @@ from tests.streaming.streams.session import Streams, Tally, streams
 
 SEEDS = chosen("PYSLASH_STREAMS", "23", FILES)
 RESULTS = Path(__file__).parents[3] / "build" / "streams" / "files.jsonl"
-AT_ONCE = 25
+AT_ONCE = 12
 SHRINKING = 60
 FOUND = {
     36: Cell("rate", "filter of the time, below the watermark", "window, in Spark's buffers", "update"),
