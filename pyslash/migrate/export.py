@@ -215,8 +215,8 @@ def _switch(session: SparkSession, state: StoredState, manifest: Manifest) -> st
         raise CheckpointError(f"{ours} cannot be renamed to {kept}. {_GO_ON}")
     if has_notes and not files.rename(noted, ours):
         raise CheckpointError(
-            f"plain Spark goes on with the query, but {noted} cannot be renamed to {ours}, by which a backfill that its "
-            "state has is not taken again: rename it"
+            f"plain Spark goes on with the query, but {noted} cannot be renamed to {ours}, by which backfills that its "
+            "state has are not taken again: rename it"
         )
     return str(kept)
 

@@ -37,8 +37,8 @@ _PLAIN = {
 class NestedColumns:
     """Those of a plan's keys and aggregates that have such values, if the checkpoint tells their types.
 
-    Fields of structs are called col1, col2 and so on: a checkpoint does not have their names. Values of other types stay
-    bytes.
+    Fields of structs are called col1, col2 and so on: a checkpoint does not have their names. Values of other types
+    stay bytes.
     """
 
     def __init__(self, plan: PlanIdentity, before: int) -> None:
