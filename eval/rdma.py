@@ -100,7 +100,7 @@ def median_seconds(act: Callable[[], object], repeats: int) -> float:
 def pipeline(transport: VerbsTransport, remote: Peer, size: int, messages: int) -> Callable[[], None]:
     """READs that many messages of `size` out of the big block, by the transport's own connection."""
     offset, _ = remote.blocks[0]
-    known = transport._peers[remote.descriptor]
+    known = transport._connected_peer(remote.descriptor)
     lease = known._hub.landing.acquire(size * messages)
     assert known._connection is not None
     landing, source = lease.slab.address, known._connection.address + offset
@@ -117,7 +117,7 @@ def pipeline(transport: VerbsTransport, remote: Peer, size: int, messages: int) 
 def pyverbs_floor(transport: VerbsTransport, remote: Peer, size: int) -> float:
     """Microseconds of one READ by pyverbs alone, on the transport's own connection."""
     offset, _ = remote.blocks[0]
-    known = transport._peers[remote.descriptor]
+    known = transport._connected_peer(remote.descriptor)
     lease = known._hub.landing.acquire(size)
     connection = known._connection
     assert connection is not None
@@ -148,7 +148,7 @@ def measure(sizes: Sequence[int]) -> list[dict[str, Any]]:
         others = Transports(QUERY, token, _DEADLINE_SECONDS)
         near = AgentDescriptor(**{**remote.descriptor.to_record(), "boot_id": boot_id()})
         offset, _ = remote.blocks[0]
-        device = verbs._peers[remote.descriptor]._hub.device
+        device = verbs._connected_peer(remote.descriptor)._hub.device
         for size in sizes:
             messages = max(8, min(256, BLOCK_BYTES // size // 2))
             ranges = [(HEADER_BYTES, size)]

@@ -25,9 +25,13 @@ _TAIL = """
 
 ## Environment
 
-One setting differs from host to host, so it is an environment variable of the executors:
+Some settings differ from host to host, so they are environment variables of the executors.
+
 `PYSLASH_RDMA_DEVICE=DEVICE[:PORT[:GID_INDEX]]` names the RDMA port to use on a host with several. Without it pyslash
-uses the port whose interface has the executor's address, or else the first active one.
+uses the port on the network that agents say they are on: an agent takes the one whose interface has its executor's
+address, or else the first active one.
+
+`PYSLASH_RDMA_TRAFFIC_CLASS`, 0 to 255, is the traffic class of RoCE packets, 0 by default ([RDMA](rdma.md)).
 """
 
 

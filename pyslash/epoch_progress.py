@@ -66,7 +66,8 @@ class EpochProgress:
     `bytes_read` maps a transport to the bytes that merges read through it. `replayed`: the update was skipped because
     the epoch had been committed before. `recoveries`: how often the epoch began again because an agent was lost;
     `promotions` and `restored_files`: what its state came back from then, or when the query began. `replica_bytes` were
-    written to standbys. `pinned_bytes` are in the arenas after the commit, `spilled_bytes` on the executors' disks.
+    written to standbys. `pinned_bytes` are in the arenas after the commit, `spilled_bytes` on the executors' disks: of
+    all queries of the application.
     `memory` has, of each agent, `used_bytes` and `arena_bytes` of its arena, and `spilled_bytes`: of all queries of the
     application, as the agent answers a commit.
     `update_ms`, `checkpoint_ms`, `replica_ms`, `commit_ms`, `late_ms`, `merge_ms` and `sink_ms` are the driver's, one

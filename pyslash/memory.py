@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -98,7 +99,7 @@ class Container:
         """By Spark's settings, `get(full key, default)`; None: executors run in no container, as far as these tell.
 
         Raises:
-            ValueError: a size does not parse.
+            ValueError: a setting is no size or number; the message names it.
         """
         master = get("spark.master", "") or ""
         is_known = master.startswith(("yarn", "k8s")) or (not master and get("spark.executor.memoryOverhead", ""))
@@ -108,7 +109,8 @@ class Container:
         def size(name: str, default: str = "") -> int:
             """Of a value without a unit, which means MiB here."""
             text = get(name, default) or default
-            return int(text) * _MIB if text.isdigit() else parse_bytes(text)
+            with _naming(name):
+                return int(text) * _MIB if text.isdigit() else parse_bytes(text)
 
         heap = size("spark.executor.memory", "1g")
         factor = get("spark.executor.memoryOverheadFactor", "")
@@ -116,11 +118,13 @@ class Container:
             is_in_cluster = get("spark.submit.deployMode", "") == "cluster"
             usual = str(_OVERHEAD_SHARE_OF_PYTHON) if is_in_cluster else ""
             factor = get("spark.kubernetes.memoryOverheadFactor", "") or usual
-        share = float(factor or _OVERHEAD_SHARE)
+        with _naming("the factor of the memory overhead"):
+            share = float(factor or _OVERHEAD_SHARE)
         least = size("spark.executor.minMemoryOverhead", f"{_LEAST_OVERHEAD}b")
         overhead = size("spark.executor.memoryOverhead", f"{max(least, round(heap * share))}b")
         overhead += size("spark.executor.pyspark.memory", "0b")
-        cores = int(get("spark.executor.cores", "1") or 1)
+        with _naming("spark.executor.cores"):
+            cores = int(get("spark.executor.cores", "1") or 1)
         return cls(overhead, Account.of(conf, heap, cores))
 
     @property
@@ -134,3 +138,12 @@ class Container:
             f"spark.executor.memoryOverhead={self.account.total // _MIB}m, or a smaller spark.slash.arena.size or "
             "spark.slash.home.size"
         )
+
+
+@contextmanager
+def _naming(setting: str) -> Iterator[None]:
+    """An error about a value begins with whose it is."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{setting}: {error}") from None

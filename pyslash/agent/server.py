@@ -148,7 +148,7 @@ class AgentServer:
             "logs": _Action(drive, Logs, lambda _, asked: self._logs(asked)),
             "reserve": _Action(replicate, Reserve, lambda by, asked: replicas.reserve(by.query, asked)),
             "seal": _Action(replicate, Seal, lambda by, asked: replicas.seal(by.query, asked)),
-            "expose": _Action(replicate, Expose, lambda by, asked: verbs.expose(by.query, asked)),
+            "expose": _Action(replicate, Expose, self._expose),
             "conceal": _Action(replicate, Conceal, lambda by, asked: verbs.conceal(by.query, asked)),
             "describe": _Action(read, Empty, lambda by, _: self._figures.describe(by.query)),
             "connect": _Action(
@@ -325,6 +325,10 @@ class AgentServer:
         answer = self._state.commit(caller.query, request)
         self._compactor.look()
         return answer
+
+    def _expose(self, caller: Caller, request: Expose) -> dict[str, Any]:
+        with self._state.lock:  # who gives the room up conceals it, and has to find what is exposed
+            return self._verbs.expose(caller.query, request)
 
     def _release(self, caller: Caller, request: Release) -> dict[str, Any]:
         answer = self._state.release(caller.query, request)

@@ -8,6 +8,7 @@ block.
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import threading
@@ -29,6 +30,9 @@ from pyslash.transport.reserved import reserved_block
 
 LEASE_SECONDS = 600.0
 MOST_PAIRS = 4096
+
+# Of madvise(2), from Linux 5.14 on.
+_MADV_POPULATE_WRITE = 23
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +76,8 @@ class VerbsEndpoint:
             TransportUnavailableError: no device here, or it refuses; the message says why.
             InvalidRequestError: more pairs than an agent has any use for.
         """
+        if self._port is not None and query not in self._domains:
+            _populate(self._address, self._size)
         with self._lock:
             self._end_late_pairs()
             if sum(len(domain.pairs) for domain in self._domains.values()) >= MOST_PAIRS:
@@ -206,3 +212,11 @@ class VerbsEndpoint:
             domain.region.close()
             domain.completions.close()
             domain.domain.close()
+
+
+def _populate(address: int, length: int) -> None:
+    """Have the system provide all pages. Registering does, too, but by pyverbs, which keeps the interpreter's lock.
+
+    Where the kernel does not know how, registering does it.
+    """
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(length), _MADV_POPULATE_WRITE)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from pyslash._native import Head
 from pyslash.api.enable import enable
-from pyslash.driver.coverage_check import operators_of
+from pyslash.driver.coverage_check import begun, operators_of
 from pyslash.driver.start.hook import runner_of
 from pyslash.errors import InvalidInputError, PlanMismatchError, StateLostError, UnsupportedQueryError
 from pyslash.inspect.state.dump import merged
@@ -86,10 +86,10 @@ def backfill(
     mode = OutputMode.parse(output_mode)
     enable(spark)
     with session.changed(spark, _SETTINGS):
-        operators = _operators(df, mode, checkpoint)
+        rows, operators = _planned(df, mode, checkpoint)
         run = backfills.new_run(name)
         try:
-            _read(df, mode, run)
+            _read(rows, mode, run)
             watermarks = [manifest.watermark_us for manifest in _newest(checkpoint)]
             made = Backfill(name, late, _final_by(run, operators, watermarks))
             _check_late(made, watermarks)
@@ -120,24 +120,33 @@ def _newest(checkpoint: str) -> list[Manifest]:
     return manifests
 
 
-def _operators(df: DataFrame, mode: OutputMode, checkpoint: str) -> list[OperatorPlan]:
-    """Those of the query, which can take a backfill and are those that the checkpoint has state of."""
+def _planned(df: DataFrame, mode: OutputMode, checkpoint: str) -> tuple[DataFrame, list[OperatorPlan]]:
+    """The rows by the settings that the query began with, and its operators, which can take a backfill and are those
+    that the checkpoint has state of.
+    """
     held = _newest(checkpoint)
     try:
-        operators, _ = operators_of(df, mode, session.conf_of(df.sparkSession), checkpoint)
+        rows = begun(df, checkpoint)
+        operators, _ = operators_of(rows, mode, session.conf_of(rows.sparkSession), checkpoint)
     except Uncovered as reason:
         raise UnsupportedQueryError(f"pyslash does not cover what is to be backfilled: {reason}") from None
     changed = []
     for one, plan in zip(held, operators, strict=False):
         # That some of the state was plain Spark's is no difference of the job.
-        changed += differences(one.identity, replace(plan.identity, is_adopted=one.is_adopted))
+        found = differences(one.identity, replace(plan.identity, is_adopted=one.is_adopted))
+        names, others = ([key.sql for key in identity.keys] for identity in (one.identity, plan.identity))
+        if names != others and sorted(names) == sorted(others):
+            found.append(
+                f"the state has the keys in another order, ({', '.join(names)}): name them so for the backfill"
+            )
+        changed += found
     if len(held) != len(operators):
         changed.append(f"operators with state: {len(held)} -> {len(operators)}")
     if changed:
         listed = "\n  ".join(changed)
         raise PlanMismatchError(f"this is not the job of the query whose state is to be backfilled:\n  {listed}")
     _check_takes(operators)
-    return operators
+    return rows, operators
 
 
 def _check_takes(operators: Sequence[OperatorPlan]) -> None:

@@ -60,10 +60,7 @@ def operators_of(
     Raises:
         Uncovered: pyslash does not run it; the message is the reason.
     """
-    try:
-        bridge = JvmBridge(df.sparkSession)
-    except RowBridgeUnavailableError as error:
-        raise Uncovered(f"its plan cannot be read: {error}") from error
+    bridge = _bridge_of(df)
     try:
         rows = df if checkpoint is None else _begun(bridge, df, checkpoint)
         with active(rows.sparkSession):
@@ -79,6 +76,22 @@ def operators_of(
     check_settings(df.sparkSession.conf.get)
     check_encryption(df.sparkSession, conf)
     return operators, bridge
+
+
+def begun(df: DataFrame, location: str) -> DataFrame:
+    """The same rows as Spark plans them for a query that has a checkpoint: by settings that it keeps there.
+
+    Raises:
+        Uncovered: the checkpoint cannot be reached, or the plan not be read.
+    """
+    return _begun(_bridge_of(df), df, location)
+
+
+def _bridge_of(df: DataFrame) -> JvmBridge:
+    try:
+        return JvmBridge(df.sparkSession)
+    except RowBridgeUnavailableError as error:
+        raise Uncovered(f"its plan cannot be read: {error}") from error
 
 
 def _begun(bridge: JvmBridge, df: DataFrame, location: str) -> DataFrame:

@@ -100,7 +100,8 @@ class EpochRunner:
         execution = self._spark_batch(batch)
         if self.progress is None:
             self._settle(execution.query_id)
-            self.progress = ProgressLog(str(execution.query_id), self._conf.progress_retained)
+            retained = self._conf.progress_retained * len(self.operators)
+            self.progress = ProgressLog(str(execution.query_id), retained)
             if self._watch is not None:
                 self._watch.began(str(execution.query_id), execution.run_id)
         for operator in self.operators:

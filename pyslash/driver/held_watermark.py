@@ -37,6 +37,6 @@ class HeldWatermark:
         for place, one in enumerate(inputs):
             if self._since.get(place, (None, 0.0))[0] != one.millis:
                 self._since[place] = one.millis, now
-        choose = max if policy == "max" else min
+        choose = max if policy.lower() == "max" else min
         place = choose(range(len(inputs)), key=lambda place: inputs[place].millis)
         return Held(inputs[place].source, round((now - self._since[place][1]) * 1000))

@@ -208,7 +208,8 @@ class OperatorRun:
             pinned_bytes=coordinator.room.used_bytes,
             spilled_bytes=coordinator.room.spilled_bytes,
             memory=coordinator.room.memory,
-            watermark_us=manifest.watermark_us,
+            # Of an operator that forgets nothing, the one that makes its rows late.
+            watermark_us=max(manifest.watermark_us, batch.cut.late_us),
         )
 
     @property
@@ -226,7 +227,7 @@ class OperatorRun:
         return self._operator.new_counts()
 
     def state_rows(self, manifest: Manifest, groups: int, merged_rows: int | None) -> dict[str, int]:
-        """Spark's metrics of the operator's rows, as of the end of an epoch; the arguments are those of `counts`."""
+        """Spark's metrics of the operator's state, as of the end of an epoch; the arguments are those of `counts`."""
         # Blocks may keep panes that were dead before.
         emission = self.plan.emission
         dead_from, dead_before = (
@@ -236,9 +237,11 @@ class OperatorRun:
         for block in version.of_epoch(manifest.epoch):
             for pane, count, _ in block.panes:
                 late += count * emission.late_windows(pane, manifest.emitted_us)
+        # Of what is over little is left, so it is that which is counted.
+        held, over = version.size, version.size_within(BEFORE_ALL_PANES, dead_before)
         return {
-            # Of what is over little is left, so it is that which is counted.
-            "numTotalStateRows": version.size.groups - version.size_within(BEFORE_ALL_PANES, dead_before).groups,
+            "numTotalStateRows": held.groups - over.groups,
+            "stateMemory": held.bytes - over.bytes,
             **self._operator.counts(manifest, groups, merged_rows),
             "numRemovedStateRows": version.size_within(dead_from, dead_before).groups,
             "numRowsDroppedByWatermark": late,

@@ -152,7 +152,6 @@ class OperatorRunner:
         merged_rows = None if progress.replayed and not progress.merge_task_ms else progress.merged_rows
         execution.cut.count(
             **self._run.state_rows(self._manifest, progress.groups, merged_rows),
-            stateMemory=progress.pinned_bytes,
             allUpdatesTimeMs=round(progress.update_task_ms),
             allRemovalsTimeMs=round(progress.merge_task_ms),
             commitTimeMs=round(progress.commit_ms + progress.checkpoint_ms + progress.replica_ms),

@@ -14,6 +14,7 @@ from typing import cast
 
 from pyspark.sql.types import StructType
 
+from pyslash.errors import UnsupportedQueryError
 from pyslash.migrate.adopt_processor import adopt_processor
 from pyslash.migrate.adopt_state import FILE, AdoptedFile, AdoptState
 from pyslash.migrate.spark_layout import SparkLayout, check_movable
@@ -24,7 +25,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.spark.execution import SparkBatch
 from pyslash.spark.job import collect
 from pyslash.state.files.directory import BlockFile
-from pyslash.state.manifest import BLOCKS, Manifest, ManifestLog
+from pyslash.state.manifest import ADOPTED, BLOCKS, Manifest, ManifestLog
 from pyslash.units import Epoch, Micros, Run
 
 logger = logging.getLogger("pyslash")
@@ -79,7 +80,7 @@ def adopt(operator: OperatorPlan, execution: SparkBatch, manifests: ManifestLog,
         blocks=[],
         agents=[],
         files=files,
-        before=f"adopted by run {manifests.run}",
+        before=f"{ADOPTED}{manifests.run}",
         is_adopted=True,
     )
     manifests.create(manifest)
@@ -105,4 +106,7 @@ def _written(operator: OperatorPlan, source: StateSource, run: Run) -> list[Adop
     assert isinstance(value, StructType)
     rows = state.select(*SparkLayout(operator.identity, key, value).columns()).coalesce(_MOST_FILES)
     task = AdoptState(operator.identity, location, source.epoch, run)
-    return [AdoptedFile(*one) for one in collect(rows.mapInArrow(task, FILE))]
+    try:
+        return [AdoptedFile(*one) for one in collect(rows.mapInArrow(task, FILE))]
+    except UnsupportedQueryError as reason:  # told by the values; no manifest names what tasks have written
+        raise Uncovered(str(reason)) from reason

@@ -32,7 +32,9 @@ from pyslash.spark.release import is_from
 from pyslash.state.backfill import Backfills
 from pyslash.state.files.directory import BlockDirectory, numbers
 from pyslash.state.manifest import MANIFESTS, OPERATOR, RUNS, Manifest
+from pyslash.state.savepoint import files_of_taken
 from pyslash.state.stored import StoredState
+from pyslash.state.tree import Tree
 from pyslash.units import Epoch
 
 _PACKAGE = "org.apache.spark.sql.execution.streaming.state."
@@ -81,7 +83,7 @@ def export(spark: SparkSession, checkpoint: str) -> Exported:
             f"the query has run since `export` began, which is as of batch {manifest.epoch}. {_GO_ON}. Export again "
             "once the query has stopped"
         )
-    return Exported(manifest.epoch, entries, _switch(session, state))
+    return Exported(manifest.epoch, entries, _switch(session, state, manifest))
 
 
 def _known(state: StoredState) -> list[list[int]]:
@@ -199,12 +201,30 @@ def _checked(stores: Any, write: Callable[[], int], read: Callable[[], int]) -> 
     return written
 
 
-def _switch(session: SparkSession, state: StoredState) -> str:
-    """Rename what is pyslash's: from here on plain Spark continues."""
+def _switch(session: SparkSession, state: StoredState, manifest: Manifest) -> str:
+    """Rename what is pyslash's: from here on plain Spark continues. What the state has of backfills stays noted."""
     jvm: Any = session._jvm
-    path = jvm.org.apache.hadoop.fs.Path
-    ours, kept = path(f"{state.location}/slash"), path(f"{state.location}/slash-exported-{uuid4().hex[:8]}")
+    unique = uuid4().hex[:8]
+    ours, kept, noted = (
+        jvm.org.apache.hadoop.fs.Path(f"{state.location}/slash{suffix}")
+        for suffix in ("", f"-exported-{unique}", f"-noted-{unique}")
+    )
     files = ours.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    has_notes = _note_backfills(state, manifest, str(noted))
     if not files.rename(ours, kept):
         raise CheckpointError(f"{ours} cannot be renamed to {kept}. {_GO_ON}")
+    if has_notes and not files.rename(noted, ours):
+        raise CheckpointError(
+            f"plain Spark goes on with the query, but {noted} cannot be renamed to {ours}, by which backfills that its "
+            "state has are not taken again: rename it"
+        )
     return str(kept)
+
+
+def _note_backfills(state: StoredState, manifest: Manifest, location: str) -> bool:
+    """Write there which backfills are part of the state, which plain Spark does not know. Whether there are any."""
+    mine, noted = Tree(state.location), Tree(location)
+    paths = [*files_of_taken(mine, manifest)]
+    for path in paths:
+        noted.write(path.removeprefix("slash/"), mine.read(path))
+    return bool(paths)

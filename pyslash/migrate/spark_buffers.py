@@ -124,7 +124,9 @@ class SparkBuffers:
 
     def _rows(self) -> Numbers:
         """As many as there must have been: more than one are never needed but to tell nulls from values."""
-        rows = np.ones(self._groups, np.int64)
+        # The group of all rows exists before it has any.
+        is_total = not self._plan.keys and self._plan.window.is_all_time
+        rows = np.full(self._groups, 0 if is_total else 1, np.int64)
         for column in {of for _, of in self._by_input}:
             rows = np.maximum(rows, self._counted(column))
         return rows

@@ -86,7 +86,11 @@ class SparkLayout:
         buffers = self.buffers
         found = [(field.name, _native(field.dataType)) for field in self.value.fields]
         if self.has_values and found != [(one.name, one.type) for one in buffers]:
-            raise _other(f"values {self.value.simpleString()}", ", ".join(f"{one.name} {one.type}" for one in buffers))
+            wanted = ", ".join(f"{one.name} {one.type}" for one in buffers)
+            raise Uncovered(
+                f"plain Spark has noted the aggregates of the query's first start, {self.value.simpleString()}, and "
+                f"takes no others: the query's have changed since, or it is another one ({wanted})"
+            )
 
     @property
     def has_values(self) -> bool:

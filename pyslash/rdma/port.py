@@ -21,9 +21,12 @@ from pyslash.errors import TransportUnavailableError
 SYSFS = Path("/sys/class/infiniband")
 DEVICE_VARIABLE = "PYSLASH_RDMA_DEVICE"
 """Environment variable of a host: the device to use, as DEVICE, DEVICE:PORT or DEVICE:PORT:GID_INDEX."""
+TRAFFIC_CLASS_VARIABLE = "PYSLASH_RDMA_TRAFFIC_CLASS"
+"""Environment variable of a host: the traffic class of its RoCE packets, 0 to 255. DSCP is its upper six bits."""
 
 _WANTED = re.compile(r"^([^:]+)(?::(\d+))?(?::(\d+))?$")
 _SIOCGIFNETMASK = 0x891B
+_MOST_TRAFFIC_CLASS = 255
 _NO_GID = ":".join(["0000"] * 8)
 # Tables have up to 1024 entries, filled from the front; entries that went leave gaps, but not that long ones.
 _LONGEST_GAP = 64
@@ -112,6 +115,20 @@ def choose_port(
         candidates = on_fabric
     addresses = _addresses(host) if host and len(candidates) > 1 else set()
     return next((port for port in candidates if port.address in addresses), candidates[0])
+
+
+def traffic_class() -> int:
+    """What the environment says; 0 if nothing.
+
+    Raises:
+        TransportUnavailableError: it says no such number.
+    """
+    text = os.environ.get(TRAFFIC_CLASS_VARIABLE, "0")
+    if not text.isdecimal() or int(text) > _MOST_TRAFFIC_CLASS:
+        raise TransportUnavailableError(
+            f"{TRAFFIC_CLASS_VARIABLE}={text} is not a number from 0 to {_MOST_TRAFFIC_CLASS}"
+        )
+    return int(text)
 
 
 def _gids(device: str, folder: Path, network_of: NetworkOf) -> list[Port]:

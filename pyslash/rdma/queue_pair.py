@@ -8,6 +8,7 @@ from typing import Any
 from pyslash.rdma.completions import Completions
 from pyslash.rdma.device import Device, explained
 from pyslash.rdma.endpoint import Endpoint
+from pyslash.rdma.port import traffic_class
 
 # The local ACK timeout is 4.096 us * 2^16 = 268 ms; seven retries, 2.1 s, bound how long a dead peer is waited for. One
 # that lives answers within that, also where a path of the network has just been replaced, or its host is emulated.
@@ -28,10 +29,11 @@ class QueuePair:
         most = device.max_in_flight
         capacity = qp.QPCap(max_send_wr=most, max_recv_wr=1, max_send_sge=1, max_recv_sge=1)
         kind = device.verbs.constant("IBV_QPT_RC")
+        queue = completions.queue
+        # A request has a completion only if it asks for one.
+        attributes = qp.QPInitAttr(qp_type=kind, scq=queue, rcq=queue, cap=capacity, sq_sig_all=0)
         with explained("a queue pair cannot be had"):
-            self.verbs_qp: Any = qp.QP(
-                domain, qp.QPInitAttr(qp_type=kind, scq=completions.queue, rcq=completions.queue, cap=capacity)
-            )
+            self.verbs_qp: Any = qp.QP(domain, attributes)
         port = device.port
         self.endpoint = Endpoint(
             qpn=int(self.verbs_qp.qp_num),
@@ -72,5 +74,7 @@ class QueuePair:
         addr, port = self._device.verbs.addr, self._device.port
         if port.link_layer == "InfiniBand":
             return addr.AHAttr(dlid=peer.lid, is_global=0, port_num=port.number)
-        path = addr.GlobalRoute(dgid=addr.GID(peer.gid), sgid_index=port.gid_index, hop_limit=_HOPS)
+        traffic = traffic_class()
+        gid = addr.GID(peer.gid)
+        path = addr.GlobalRoute(dgid=gid, sgid_index=port.gid_index, hop_limit=_HOPS, traffic_class=traffic)
         return addr.AHAttr(gr=path, is_global=1, port_num=port.number)

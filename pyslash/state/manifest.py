@@ -40,6 +40,7 @@ BLOCKS = "slash/blocks"
 FILES_SKIPPED = "slash/files-skipped"  # which `BacklogFiles.java` makes
 # Below the checkpoint: where operators but the first keep their state, each as the first does in the checkpoint itself.
 OPERATOR = "slash/operator-{}"
+ADOPTED = "adopted by run "  # begins `before` of a manifest of state that was plain Spark's
 # As many as Spark keeps of its own logs by default (spark.sql.streaming.minBatchesToRetain).
 RETAINED = 100
 
@@ -97,6 +98,11 @@ class Manifest:
         if not self.blocks:
             return self.before
         return hashlib.sha256(json.dumps([self.before, self.epoch, self.run, self.blocks]).encode()).hexdigest()
+
+    @property
+    def is_of_spark(self) -> bool:
+        """Whether the state before it was plain Spark's, or its own is."""
+        return self.before.startswith(ADOPTED)
 
     @property
     def step(self) -> VersionStep:

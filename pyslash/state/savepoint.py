@@ -207,7 +207,7 @@ def copied(source: Tree, target: Tree) -> Savepoint:
     for folder, manifest in manifests:
         target.write(f"{folder}{MANIFESTS}/{epoch}", _without_agents(manifest).encode())
         target.write(f"{folder}{RUNS}/{manifest.run}", b"of a savepoint")  # later runs have higher numbers
-    for path in _of_backfills(source, manifests[0][1]):
+    for path in files_of_taken(source, manifests[0][1]):
         target.write(path, source.read(path))
     size = sum(file.bytes for _, manifest in manifests for file in manifest.files)
     query = str(json.loads(source.read(_METADATA))["id"])
@@ -224,11 +224,12 @@ def taken_in(tree: Tree, name: str, last: Manifest | None, look: Look) -> Epoch 
     if epoch > last.epoch:
         return None
     manifest = look(epoch)
-    # Whoever begins another run takes what is due before its manifests have pushed this one out.
-    return epoch if manifest is None or manifest.run == run else None
+    # Whoever begins another run takes what is due before its manifests have pushed this one out. And the state may have
+    # been plain Spark's meanwhile.
+    return epoch if manifest is None or manifest.run == run or manifest.is_of_spark else None
 
 
-def _of_backfills(source: Tree, last: Manifest) -> Iterator[str]:
+def files_of_taken(source: Tree, last: Manifest) -> Iterator[str]:
     """The files that say which backfills are part of the state as of a manifest."""
 
     def look(epoch: Epoch) -> Manifest | None:

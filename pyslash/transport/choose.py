@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections import OrderedDict
+import time
 from dataclasses import dataclass
 
 from pyslash.errors import TransportUnavailableError
@@ -94,9 +94,10 @@ class Transports:
         return Choice(self._tcp, f"{no_memory}; no verbs: {no_verbs}")
 
 
-_MOST_QUERIES = 16
+_MOST_IDLE_SECONDS = 600.0
 _lock = threading.Lock()
-_by_query: OrderedDict[tuple[int, bytes, bytes, float], Transports] = OrderedDict()
+_by_query: dict[tuple[int, bytes, bytes, float], tuple[float, Transports]] = {}
+"""By process, query, token and time limit: when they were last asked for, and the transports."""
 
 
 def choose_transport(
@@ -104,23 +105,26 @@ def choose_transport(
 ) -> Transport:
     """The transport for a peer, out of transports that this process keeps for the query: see `Transports.choose`.
 
-    An agent gathers for many merge tasks; its mappings and connections outlive each of them.
+    An agent gathers for many merge tasks; its mappings and connections outlive each of them, until nobody has asked for
+    them for a while.
     """
+    now = time.monotonic()
     with _lock:
         # A forked child must not use its parent's connections, nor end them: the process is part of the name.
         # A query that starts again may have more time, or less, than it had before.
         name = (os.getpid(), query, token, timeout_seconds)
-        transports = _by_query.pop(name, None) or Transports(query, token, timeout_seconds)
-        _by_query[name] = transports
-        if len(_by_query) > _MOST_QUERIES:
-            _, oldest = _by_query.popitem(last=False)
-            oldest.close()
+        _, transports = _by_query.get(name) or (now, Transports(query, token, timeout_seconds))
+        _by_query[name] = now, transports
+        idle = [one for one, (used, _) in _by_query.items() if used < now - _MOST_IDLE_SECONDS]
+        ended = [_by_query.pop(one)[1] for one in idle if one[0] == os.getpid()]
+    for one in ended:  # may have to wait for a peer
+        one.close()
     return transports.choose(peer, mode).transport
 
 
 def close_transports(query: bytes) -> None:
     """Closes what this process has mapped and connected for a query that has ended here, or begins again."""
     with _lock:
-        ended = [_by_query.pop(name) for name in [*_by_query] if name[:2] == (os.getpid(), query)]
+        ended = [_by_query.pop(name)[1] for name in [*_by_query] if name[:2] == (os.getpid(), query)]
     for transports in ended:
         transports.close()

@@ -46,7 +46,7 @@ _ARENA_HEADER = struct.Struct("<QQQ16s")
 _MAGIC = 0x014853414C535950
 _ALIGNMENT = 64
 _LAST_CALL_SECONDS = 1.0
-# Registered memory that one list of READs takes, unless a single range is larger.
+# Registered memory that one list of READs takes, or one WRITE.
 _LIST_BYTES = 32 << 20
 
 _Block = tuple[ArenaOffset, list[Range]]
@@ -81,7 +81,7 @@ class VerbsTransport:
         if not peer.fabric:
             return f"{peer} has no RDMA device"
         try:
-            port = self._find_port(None if any_fabric else peer.fabric, None)
+            port = self._any_port(peer) if any_fabric else self._find_port(peer.fabric, None)
             self._peer(peer, port).connected(time.monotonic() + self._timeout)
         except (StaleIncarnationError, UnauthenticatedError):
             raise  # no other transport would fare better
@@ -138,7 +138,14 @@ class VerbsTransport:
             hub.close()
 
     def _connected_peer(self, peer: AgentDescriptor) -> _Peer:
-        return self._peers.of(peer, lambda: self._made(peer, self._find_port(None, None)))
+        return self._peers.of(peer, lambda: self._made(peer, self._any_port(peer)))
+
+    def _any_port(self, peer: AgentDescriptor) -> Port:
+        """On the peer's fabric if there is one; a network that is routed shows in no name."""
+        try:
+            return self._find_port(peer.fabric, None)
+        except TransportUnavailableError:
+            return self._find_port(None, None)
 
     def _peer(self, peer: AgentDescriptor, port: Port) -> _Peer:
         return self._peers.of(peer, lambda: self._made(peer, port))
@@ -237,14 +244,17 @@ class _Peer:
     def write(self, offset: ArenaOffset, data: Any, deadline: float) -> None:
         """Into a range that the agent has reserved."""
         source = memoryview(data).cast("B")
-        lease = self._hub.landing.acquire(source.nbytes)
-        ctypes.memmove(lease.slab.address, pa.py_buffer(source).address, source.nbytes)
+        begin, lease = pa.py_buffer(source).address, self._hub.landing.acquire(min(source.nbytes, _LIST_BYTES))
         what = f"{self._name}: WRITE of {source.nbytes} bytes"
 
         def move(connection: _Connection) -> None:
             key = int(self._client.act("expose", Expose(offset, source.nbytes), _until(deadline))["rkey"])
-            piece = Piece(lease.slab.address, connection.address + offset, source.nbytes)
-            connection.mover.move("IBV_WR_RDMA_WRITE", [piece], lease.slab.lkey, key, what, deadline)
+            for at in range(0, source.nbytes, _LIST_BYTES):
+                piece = Piece(
+                    lease.slab.address, connection.address + offset + at, min(_LIST_BYTES, source.nbytes - at)
+                )
+                ctypes.memmove(piece.local, begin + at, piece.length)
+                connection.mover.move("IBV_WR_RDMA_WRITE", [piece], lease.slab.lkey, key, what, deadline)
             # Also the proof that the bytes are in the peer's memory: ending the registration waits for the device.
             self._client.act("conceal", Conceal(offset), _until(deadline))
 
@@ -318,21 +328,27 @@ class _Peer:
 
 
 def _lists(blocks: Sequence[Placed]) -> Iterator[list[Placed]]:
-    """The same ranges in lists of about `_LIST_BYTES` at most."""
+    """The same bytes in lists of `_LIST_BYTES` at most."""
     some: list[Placed] = []
     left = _LIST_BYTES
     for block in blocks:
         ranges: list[Range] = []
-        for one in block.ranges:
-            if one[1] > left and (some or ranges):
+        for start, length in _cut(block.ranges):
+            if length > left and (some or ranges):
                 yield [*some, block._replace(ranges=ranges)] if ranges else some
                 some, ranges, left = [], [], _LIST_BYTES
-            ranges.append(one)
-            left -= one[1]
+            ranges.append((start, length))
+            left -= length
         if ranges:
             some.append(block._replace(ranges=ranges))
     if some:
         yield some
+
+
+def _cut(ranges: Sequence[Range]) -> Iterator[Range]:
+    for start, length in ranges:
+        for at in range(0, length, _LIST_BYTES):
+            yield start + at, min(_LIST_BYTES, length - at)
 
 
 def _until(deadline: float) -> float:

@@ -30,6 +30,7 @@ def test_the_lowest_holds_it_until_it_rises_past_another() -> None:
     assert look(9, 7, 13.0) == Held("b", 0)
     assert look(9, 20, 14.0) == Held("a", 1500)
     assert look(9, 20, 15.0, "max") == Held("b", 1000)
+    assert look(9, 20, 16.0, "MAX") == Held("b", 2000)
 
 
 @pytest.mark.parametrize("policy", ["min", "max"])

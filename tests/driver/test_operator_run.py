@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pyslash.driver.operator_run import OperatorRun
+from pyslash.state.version import Size
 
 
 def test_a_run_writes_nothing_beside_epochs_before_it_has_logged_one() -> None:
@@ -19,3 +20,14 @@ def test_a_run_writes_nothing_beside_epochs_before_it_has_logged_one() -> None:
     run.state.swept = True
     run.commit(SimpleNamespace())
     assert woken == [None]
+
+
+def test_spark_is_told_of_the_operators_own_bytes() -> None:
+    """An arena is that of all operators of all queries of the application."""
+    run: Any = object.__new__(OperatorRun)
+    version = SimpleNamespace(size=Size(3, 300), size_within=lambda *_: Size(1, 100), of_epoch=lambda _: [])
+    run.state = SimpleNamespace(coordinator=SimpleNamespace(version=version))
+    run.plan = SimpleNamespace(emission=SimpleNamespace(first_live_pane=lambda us, pane: us))
+    run._operator = SimpleNamespace(counts=lambda *_: {})
+    manifest: Any = SimpleNamespace(epoch=0, pane=0, emitted_us=0, watermark_us=0, late_rows=0)
+    assert run.state_rows(manifest, 0, None)["stateMemory"] == 200

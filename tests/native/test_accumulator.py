@@ -94,3 +94,9 @@ def test_an_export_that_was_consumed_is_refused() -> None:
 
     with pytest.raises(errors.InvalidInputError, match="already been consumed"):
         _native.Accumulator(_native.Plan(Query(10, 10).text), 0).add(Consumed())
+
+
+def test_an_event_time_may_have_no_zone() -> None:
+    accumulator = _native.Accumulator(_native.Plan(Query(10, 10).text), LONG_AGO)
+    accumulator.add(pa.record_batch([pa.array([1, 2, None], pa.timestamp("us"))], names=["ts"]))
+    assert (accumulator.rows, accumulator.groups) == (3, 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import pyslash
@@ -310,3 +310,36 @@ def test_the_example(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
         assert row["clicks_95"]["low"] < row["clicks"] < row["clicks_95"]["high"]
         assert row["load_ms_95"]["low"] < row["load_ms"] < row["load_ms_95"]["high"]
     assert sum(row["clicks"] for row in found) == pytest.approx(clicks * 280 / 300, rel=0.1)
+
+
+def test_few_samples_among_many_records_tell_no_bounds(spark: SparkSession, kafka: str, tmp_path: Path) -> None:
+    """Records of a micro-batch that was taken whole say nothing of how the others vary."""
+    name = "shed-mixed"
+    create(kafka, name, partitions=1)
+
+    def send(count: int, key: Column) -> None:
+        value = F.to_json(F.struct(key.cast("int").alias("key"), F.lit(1.0).alias("value"))).cast("binary")
+        writer = spark.range(count).select(value.alias("value")).write.format("kafka")
+        writer.option("kafka.bootstrap.servers", kafka).option("topic", name).save()
+
+    send(60_000, F.col("id") % GROUPS)  # 60 of each key, all of which are taken
+    parsed = stream(spark, kafka, name).select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event"))
+    query = parsed.select("event.*").groupBy("key").agg(F.count("*").alias("count"), F.sum("value").alias("sum"))
+    (rows, *_), _ = run(query, tmp_path)
+    assert all(row["count_95"] is not None for row in rows)
+    is_old = (F.col("id") % 31 == 0).cast("int")  # 20 of each old key: few of them are taken
+    send(620_000, is_old * ((F.col("id") / 31).cast("int") % GROUPS) + (1 - is_old) * GROUPS)
+    (rows, *_), (figures, *_) = run(query, tmp_path)
+    assert figures["sample_rate"] < 0.35
+    old = [row for row in rows if row["key"] < GROUPS]
+    assert len(old) > GROUPS / 2
+    assert {row[f"{one}_95"] for row in old for one in ("count", "sum")} == {None}
+
+
+def test_a_view_is_what_it_stands_for(spark: SparkSession, kafka: str, tmp_path: Path, topic: str) -> None:
+    parsed = stream(spark, kafka, topic).select(F.from_json(F.col("value").cast("string"), SCHEMA).alias("event"))
+    parsed.select("event.*").createOrReplaceTempView("shed_events")
+    query = spark.sql("SELECT key, count(*) AS count FROM shed_events GROUP BY key")
+    (rows, *_), (figures, *_) = run(query, tmp_path)
+    assert figures["sample_rate"] == FIRST / RECORDS
+    assert {*rows[0].asDict()} == {"key", "count", "count_95"}

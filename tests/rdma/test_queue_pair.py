@@ -28,6 +28,7 @@ class Pair:
     qp_num = 1234
 
     def __init__(self, domain: object, attributes: object) -> None:
+        self.attributes = attributes
         self.told: Any = None
 
     def to_rts(self, attributes: Any) -> None:
@@ -96,3 +97,18 @@ def test_both_ends_agree(verbs: Any, port: Port) -> None:
     assert (told.max_rd_atomic, told.max_dest_rd_atomic) == (2, 4)
     assert int(told.qp_access_flags) == verbs.constant("IBV_ACCESS_REMOTE_READ")
     assert 0 <= pair.endpoint.psn < 1 << 24
+
+
+def test_only_requests_that_ask_for_a_completion_have_one(verbs: Any) -> None:
+    pair, _ = connected(verbs, ROCE)
+    assert pair.verbs_qp.attributes.sq_sig_all == 0
+
+
+def test_packets_are_of_the_class_that_the_host_names(verbs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSLASH_RDMA_TRAFFIC_CLASS", "104")
+    _, told = connected(verbs, ROCE)
+    assert getattr(told.ah_attr, "gr", told.ah_attr).traffic_class == 104
+    for wrong in ("256", "-1", "AF31"):
+        monkeypatch.setenv("PYSLASH_RDMA_TRAFFIC_CLASS", wrong)
+        with pytest.raises(TransportUnavailableError, match=f"PYSLASH_RDMA_TRAFFIC_CLASS={wrong}"):
+            connected(verbs, ROCE)

@@ -19,6 +19,7 @@ import pyslash
 from pyslash import cli
 from pyslash.api import backfill as api
 from pyslash.errors import InvalidInputError, PlanMismatchError
+from pyslash.migrate.export import export
 from pyslash.spark.session import changed
 from pyslash.state.backfill import Backfills
 from pyslash.state.savepoint import fork, save
@@ -253,6 +254,29 @@ def test_a_fork_has_taken_it_too(spark: SparkSession, tmp_path: Path) -> None:
     case.backfill()  # a script that is run again
     newest = StoredState.at(str(folder)).manifest()
     assert backfills.due(newest, lambda epoch: newest if epoch == newest.epoch else None, set()) == []
+
+
+@pytest.mark.parametrize("meanwhile", [True, False])
+def test_it_is_taken_once_by_a_query_that_was_plain_sparks_meanwhile(
+    spark: SparkSession, tmp_path: Path, meanwhile: bool
+) -> None:
+    more = [*LATER, [(1300, "f", 1)]] if meanwhile else LATER
+    case = Case(spark, tmp_path, keys, "complete", later=more)
+    case.run()
+    case.backfill()
+    first, *others, last = more
+    add(case.live, first)
+    case.run()
+    export(spark, str(case.checkpoint))
+    if meanwhile:
+        add(case.live, others.pop(0))
+        assert case.run(mode="off").error is None
+    for rows in others:
+        add(case.live, rows)
+    assert case.run(adopt="true").error is None
+    case.backfill()  # as a job does at each start
+    add(case.live, last)
+    assert case.run().batches[-1][1] == case.expected()[-1].batches[-1][1]
 
 
 def test_another_job_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -6,13 +6,14 @@ takes it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pyslash.errors import InvalidInputError, UnsupportedQueryError
+from pyslash.errors import InvalidInputError, PlanMismatchError, UnsupportedQueryError
 from pyslash.state.backfill import Backfills
 from tests.support.attempt import Attempt, add, make_stream
 from tests.support.backfilled import (
@@ -265,3 +266,18 @@ def test_what_takes_none_says_why(spark: SparkSession, tmp_path: Path, job: Job,
     with pytest.raises(UnsupportedQueryError, match=why):
         case.backfill()
     assert list((case.checkpoint / "slash").glob("backfills/*")) == []
+
+
+def test_keys_in_another_order_are_asked_for_in_that_of_the_state(spark: SparkSession, tmp_path: Path) -> None:
+    def by(*names: str) -> Callable[[DataFrame], DataFrame]:
+        return lambda rows: rows.select("k", "v").dropDuplicates([*names])
+
+    case = Case(spark, tmp_path, by("k", "v"))
+    case.run()
+    case.job = by("v", "k")
+    add(case.live, [(1300, "f", 1)])
+    assert case.run().error is None
+    with pytest.raises(PlanMismatchError, match="name them so for the backfill"):
+        case.backfill()
+    case.job = by("k", "v")
+    case.backfill()

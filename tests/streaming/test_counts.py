@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 import pyslash
 from pyslash.errors import WatermarkError
 from pyslash.spark.execution import check_times
-from tests.support.stream import in_order
+from tests.support.stream import in_order, run
 
 SCHEMA = "ts timestamp, k int, v int"
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -167,3 +167,11 @@ def test_no_rows_have_a_partition(spark: SparkSession, folder: Path, tmp_path: P
     finally:
         pyslash.disable()
     assert found[0] == (0, 1)
+
+
+def test_as_many_epochs_are_kept_of_two_operators(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
+    found = run(_chain(_stream(spark, folder, "json")), tmp_path, **{"progress.retained": "2"}).progress
+    last = found[-1]["epoch"]
+    assert [(one["epoch"], one["operator"]) for one in found] == [
+        (epoch, operator) for epoch in (last - 1, last) for operator in (0, 1)
+    ]

@@ -227,3 +227,8 @@ def test_the_example(spark: SparkSession, tmp_path: Path, option: list[str], tim
     output = run_example("deduplicate.py", source, tmp_path, *option)
     found = [row.tailnum for row in spark.read.parquet(str(output)).collect()]
     assert sorted(found) == sorted([f"N{key}" for key in range(7)] * times)
+
+
+def test_the_watermark_that_is_told_moves_though_no_key_is_forgotten(stream: Stream) -> None:
+    found = ran(stream.read(), stream.folder, QUERIES["keys, late rows"], "append", "require")
+    assert found.progress[-1]["watermark_us"] > 1000 * 1_000_000

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyslash.spark.session import changed
 from tests.support.files import WINDOW, Query, counts, ran, same_as_spark, stream, table, watermarked, write
 from tests.support.ran import ran as by_mode
-from tests.support.stream import in_order
+from tests.support.stream import in_order, run
 
 QUERIES: dict[str, tuple[Query, str]] = {
     "as it is": (lambda rows: counts(watermarked(rows)), "files"),
@@ -332,3 +332,14 @@ def test_pages_that_are_to_be_verified_are_spark_s_to_read(spark: SparkSession, 
     assert len(expected) >= 7
     assert found == expected
     assert taken == {"rows"}
+
+
+def test_windows_of_times_without_a_zone(spark: SparkSession, tmp_path: Path) -> None:
+    tables = [table(batch) for batch in range(3)]
+    naive = [one.set_column(0, "ts", one["ts"].cast(pa.timestamp("us"))) for one in tables]
+    write(tmp_path / "in", naive)
+    query = counts(stream(spark, tmp_path / "in"))
+    expected = run(query, tmp_path / "off", "update", mode="off")
+    found = run(query, tmp_path / "ours", "update", ingest="files")
+    assert [sorted(map(repr, one)) for one in found.batches] == [sorted(map(repr, one)) for one in expected.batches]
+    assert {epoch["ingest"] for epoch in found.progress} == {"files"}

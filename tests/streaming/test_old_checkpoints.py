@@ -10,7 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from pyslash.spark.session import changed
+from pyslash.state.backfill import Backfills
 from tests.support.attempt import attempt
+from tests.support.backfilled import Case, rows_of
 from tests.support.old_checkpoint import BATCHES, BEFORE, SCHEMA, add, query, unpacked
 from tests.support.stream import Stream
 
@@ -70,3 +72,18 @@ def test_a_query_goes_on_by_the_settings_of_spark_that_it_began_with(
     assert found.ran_on_pyslash
     assert found.batches == attempt(made(stream.read()), tmp_path / "plain", "off").batches
     assert any(rows for _, rows in found.batches)
+
+
+def test_so_does_what_is_backfilled(spark: SparkSession, tmp_path: Path) -> None:
+    def job(rows: DataFrame) -> DataFrame:
+        key = F.coalesce("k", F.lit("none")).alias("key")
+        return rows.groupBy(F.window("ts", "10 seconds"), key).agg(F.sum("v"))
+
+    case = Case(spark, tmp_path, job)
+    with changed(spark, _OF_EARLIER_RELEASES):
+        before = case.run()
+    case.backfill()
+    case.later()
+    after = case.run()
+    assert Backfills(str(case.checkpoint)).refusal("history") is None
+    assert rows_of([before, after]) == rows_of(case.expected())

@@ -22,7 +22,7 @@ from pyslash.errors import (
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.token import query_token
-from pyslash.transport import Transports, choose_transport, close_transports, shm
+from pyslash.transport import Transports, choose, choose_transport, close_transports, shm
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, write
 from tests.agent.conftest import wait_until_gone
 
@@ -178,3 +178,24 @@ def test_what_a_process_has_mapped_for_a_query_goes_with_it(
     assert mapped() == before + 1
     close_transports(QUERY)
     assert mapped() == before
+
+
+def test_queries_do_not_close_each_others_connections(agent: AgentDescriptor, secret: bytes) -> None:
+    queries = [number.to_bytes(16, "big") for number in range(1, 41)]
+
+    def chosen() -> list[object]:
+        return [choose_transport(agent, "tcp", one, query_token(secret, one)) for one in queries]
+
+    first = chosen()
+    assert all(one is other for one, other in zip(first, chosen(), strict=True))
+    for query in queries:
+        close_transports(query)
+
+
+def test_what_nobody_asks_for_is_closed(agent: AgentDescriptor, secret: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = choose_transport(agent, "tcp", QUERY, query_token(secret, QUERY))
+    monkeypatch.setattr(choose, "_MOST_IDLE_SECONDS", 0)
+    other = choose_transport(agent, "tcp", OTHER_QUERY, query_token(secret, OTHER_QUERY))
+    assert choose_transport(agent, "tcp", QUERY, query_token(secret, QUERY)) not in (first, other)
+    for query in (QUERY, OTHER_QUERY):
+        close_transports(query)

@@ -2,8 +2,8 @@
 
 All of these queries can be watched in a UI, in an event log and by Prometheus' servlet. `orders` runs on pyslash until
 its input is read. `copies` has no state, and no name in Spark, `lists` is not covered, `stranded` finds that executors
-cannot start an agent, and `broken` fails. `clicks` has two stateful operators and never ends. Once the others have
-ended, it writes `ready.json`; and it stops when its standard input ends.
+cannot start an agent, and `broken` fails. `clicks` has two stateful operators and never ends, and `waiting` waits for
+rows. Once the others have ended, it writes `ready.json`; and it stops when its standard input ends.
 """
 
 from __future__ import annotations
@@ -132,6 +132,10 @@ def main(folder: Path, port: int) -> None:
         for name in ALIKE:
             queries[name] = run(name, few.groupBy(window(), "k").count())
         queries["orders"] = run("orders", rows.groupBy(window(), "k").agg(F.count("*"), F.sum("v")))
+        (folder / "nothing").mkdir()
+        nothing = spark.readStream.schema("ts timestamp, k long").parquet(str(folder / "nothing"))
+        counted = nothing.withWatermark("ts", "1 second").groupBy(window(), "k").count()
+        queries["waiting"] = counted.writeStream.queryName("waiting").format("noop").start()
         writer = clicks.writeStream.queryName("clicks").format("noop").trigger(processingTime="500 milliseconds")
         queries["clicks"] = writer.start()
         while not any(done["merged_rows"] for done in pyslash.progress(queries["clicks"])):
@@ -150,6 +154,7 @@ def main(folder: Path, port: int) -> None:
         hidden.rename(folder / "ready.json")
         sys.stdin.read()
         queries["clicks"].stop()
+        queries["waiting"].stop()
     end(spark)
 
 

@@ -84,6 +84,7 @@ QUERIES: dict[str, Callable[[DataFrame], DataFrame]] = {
     "lists": lambda rows: rows.groupBy(F.window("ts", f"{SLICE} seconds"), "k").agg(F.collect_list("n")),
     "sessions": lambda rows: rows.groupBy(F.session_window("ts", "10 minutes"), "k").count(),
     "distinct": lambda rows: rows.dropDuplicates(["k"]),
+    "timeless": lambda rows: rows.withColumn("ts", F.timestamp_micros(F.unix_micros("ts"))).dropDuplicates(["k"]),
     "pairs": pairs,
     "hidden": lambda rows: rows.groupBy(F.window("ts", f"{SLICE} seconds"), "k").count(),
     "two": lambda rows: rows.dropDuplicates(["ts", "k"]).groupBy(F.window("ts", f"{SLICE} seconds"), "k").count(),

@@ -118,6 +118,10 @@ def test_sessions_and_deduplications_have_rows_of_all_their_keys(holding: Holdin
         assert 'id="slices"' not in html, "it has no slices of event time"
 
 
+def test_a_query_without_a_watermark_has_none(holding: Holding) -> None:
+    assert "Watermark (UTC):</strong> -</li>" in page(holding, "timeless")
+
+
 def test_rows_that_a_join_keeps_are_those_of_both_sides(holding: Holding) -> None:
     html = page(holding, "pairs")
     # A key is what the condition holds equal: the key, and whether the number is odd. Nulls equal nothing.

@@ -69,7 +69,10 @@ std::vector<ColumnView> view_columns(const ArrowSchema& schema, const ArrowArray
   std::vector<ColumnView> views;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const std::string which = i == 0 ? "the event time" : "column " + std::to_string(i);
-    views.push_back(view_column(*schema.children[i], *array.children[i], array, wanted[i], which));
+    Column column = wanted[i];
+    // The event time may be one without a zone: nothing but its microseconds counts.
+    if (i == 0 && std::string_view(schema.children[0]->format) == "tsu:") column.type.id = TypeId::timestamp_ntz;
+    views.push_back(view_column(*schema.children[i], *array.children[i], array, column, which));
   }
   return views;
 }

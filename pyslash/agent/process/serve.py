@@ -148,6 +148,7 @@ def _find_port(host: str) -> tuple[Port | None, str]:
     try:
         return choose_port(host=host), ""
     except TransportUnavailableError as error:
+        _log.info("no RDMA here: %s", error)
         return None, str(error)
 
 

@@ -95,6 +95,7 @@ class Standby:
             raise InvalidRequestError(f"blocks of agent {source[:8]} were abandoned while they were checked")
         if incoming.sealed is None:
             for block in blocks:
+                self._conceal(query, block.offset)  # a source that writes once more has asked for it again
                 self._arena.publish(block.offset)
             incoming.sealed = blocks
         if incoming.settled:

@@ -79,7 +79,7 @@ def ask(session: SparkSession, executor: Executor) -> Answer:
         after = time.time()
     except Exception as error:
         # Of any kind: from py4j, from the job, or from what the executor printed.
-        return Answer(executor, error=f"it ran no task: {str(error).strip().splitlines()[0]}")
+        return Answer(executor, error=f"it ran no task: {_reason(error)}")
     skew = min(clock - before, 0.0) + max(clock - after, 0.0)
     facts = next((json.loads(line.removeprefix(_PREFIX)) for line in lines if line.startswith(_PREFIX)), None)
     if facts is None:
@@ -87,6 +87,15 @@ def ask(session: SparkSession, executor: Executor) -> Answer:
     if facts["executor"] not in (executor.id, None):
         return Answer(executor, error=f"executor {facts['executor']} ran its task", skew_seconds=skew)
     return Answer(executor, facts, facts.get("error", ""), skew)
+
+
+def _reason(error: Exception) -> str:
+    """One line; of what the JVM has thrown its first cause: py4j's own words name a call."""
+    thrown: Any = getattr(error, "java_exception", None)
+    while thrown is not None and thrown.getCause() is not None:
+        thrown = thrown.getCause()
+    text = str(error if thrown is None else thrown.toString()).strip()
+    return text.splitlines()[0] if text else type(error).__name__
 
 
 def _piped(session: SparkSession, executor: Executor, command: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ from pyslash.conf import ARENA_SIZE, Conf, check_names, parse_bytes, read_proper
 from pyslash.errors import ConfigError
 from pyslash.inspect.doctor import fabric, memory, software
 from pyslash.inspect.doctor.finding import Finding, Status
+from pyslash.memory import Container
 
 _EXECUTORS_SECONDS = 120.0
 _OF_THE_APPLICATION = (
@@ -185,7 +186,7 @@ def _properties(path: str) -> _Properties:
     try:
         found = read_properties(Path(path))
         check_names(found)
-        Conf.read(found.get)
-    except ConfigError as error:
+        Container.of(found.get, Conf.read(found.get))
+    except (ConfigError, ValueError) as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return _Properties(Path(path), found)

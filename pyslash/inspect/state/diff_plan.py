@@ -99,7 +99,13 @@ def _compared(manifest: Manifest, query: PlanIdentity, change: str) -> Compariso
         if may_be_renamed(before, query):
             lines.append("or, if the columns are the same under other names: " + _allowed("names", change))
         return Comparison(INCOMPLETE, lines)
-    return Comparison(SAME if evolution.keeps_blocks else REWRITTEN, lines)
+    if evolution.keeps_blocks:
+        return Comparison(SAME, lines)
+    if not manifest.in_checkpoint:
+        return Comparison(
+            REFUSED, [*lines, "its state would be rewritten, and is in memory alone (spark.slash.durability)"]
+        )
+    return Comparison(REWRITTEN, lines)
 
 
 def _allowed(wanted: str, change: str) -> str:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyslash._native import Head, Merger, Plan, SessionMerger
 from pyslash.errors import InvalidInputError
 from pyslash.inspect.state import join_rows
+from pyslash.inspect.state.nested import NestedColumns
 from pyslash.inspect.state.unsafe_rows import numbered
 from pyslash.plan.change.identity import PlanIdentity
 from pyslash.plan.emission import EVERY_END_US
@@ -85,12 +86,12 @@ def merged(
             return
         panes = wanted[0], wanted[-1] + grid.size_us
         merger = Merger(plan, wanted, *prefixes)
-    ends_at = _end_of(manifest.identity)
+    ends_at, nested = _end_of(manifest.identity), NestedColumns(manifest.identity, len(_BOUNDS))
     for batch in merge_stored(merger, panes, prefixes, blocks):
         if ends_at is not None:
             is_open = pc.greater(batch.column(ends_at).view(pa.int64()), manifest.watermark_us)
             batch = batch.filter(pc.fill_null(is_open, True))  # what has no time is never late
-        yield batch.rename_columns(names)
+        yield pa.record_batch(nested.decoded(batch.columns), names)
 
 
 def _end_of(plan: PlanIdentity) -> int | None:
@@ -121,7 +122,8 @@ def fields(manifest: Manifest, side: str | None = None) -> list[pa.Field]:
     if manifest.identity.join:
         return [*join_rows.schema(manifest, side)]
     names, found = columns(manifest.identity), pa.schema(Plan(manifest.plan).schema)
-    return [field.with_name(name) for field, name in zip(found, names, strict=True)]
+    named = [field.with_name(name) for field, name in zip(found, names, strict=True)]
+    return NestedColumns(manifest.identity, len(_BOUNDS)).fields(named)
 
 
 def told_apart(columns: Sequence[pa.Field]) -> pa.Schema:

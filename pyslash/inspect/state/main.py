@@ -86,7 +86,8 @@ def _list(args: argparse.Namespace) -> int:
         epochs.append((one.epoch, *told))
     manifest = state.manifest(args.epoch)
     blocks: list[Sequence[object]] = [("file", "kind", "block", "epoch", "groups", "bytes", "first pane", "last pane")]
-    for file, stored in state.read(manifest):
+    in_memory = bool(manifest.blocks) and not manifest.files
+    for file, stored in [] if in_memory else state.read(manifest):
         for index, block in enumerate(stored):
             head = Head(block.head)
             written = "-" if head.epoch > 1 << 62 else head.epoch  # a compaction's result is of many epochs
@@ -95,8 +96,9 @@ def _list(args: argparse.Namespace) -> int:
             times = [dump.time_of(pane) for pane in (panes[0], panes[-1])] if panes else ["-", "-"]
             blocks.append((file.name, kind, index, written, head.groups, head.length, *times))
     _print(epochs)
-    print(f"\nstate as of epoch {manifest.epoch}")
-    _print(blocks)
+    print(f"\nstate as of epoch {manifest.epoch}" + ": in memory alone (spark.slash.durability)" * in_memory)
+    if not in_memory:
+        _print(blocks)
     if saved := savepoints(args.checkpoint):
         print("\nsavepoints")
         of_saved = [(one.name, one.epoch, one.saved, one.files, one.bytes) for one in saved]

@@ -98,7 +98,9 @@ class StateSource(DataSource):  # type: ignore[misc]
     @property
     def _wanted_parts(self) -> int:
         size = sum(file.bytes for file in self._manifest.files)
-        return self._number("partitions") or max(1, min(_MOST_PARTS, size // _PART_BYTES))
+        # What cannot be mapped each task has to fetch as a whole.
+        usual = max(1, min(_MOST_PARTS, size // _PART_BYTES)) if self._state.blocks.is_local else 1
+        return self._number("partitions") or usual
 
     def _number(self, name: str) -> int | None:
         text = self.options.get(name)

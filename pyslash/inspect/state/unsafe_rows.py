@@ -49,13 +49,16 @@ class Spans:
     there: Flags
 
 
-def columns(data: Any, starts: Numbers, sizes: Numbers, schema: types.StructType) -> list[pa.Array]:
-    """The columns of rows that begin in these places of a buffer, and have so many bytes.
+def columns(
+    data: Any, starts: Numbers, sizes: Numbers, schema: types.StructType, there: Flags | None = None
+) -> list[pa.Array]:
+    """The columns of rows that begin in these places of a buffer, and have so many bytes; where none is `there`, nulls.
 
     Raises:
         CorruptBlockError: they are no such rows.
     """
-    return _Reader(np.frombuffer(data, np.uint8)).fields(schema, Spans(starts, sizes, np.ones(len(starts), bool)))
+    rows = Spans(starts, sizes, np.ones(len(starts), bool) if there is None else there)
+    return _Reader(np.frombuffer(data, np.uint8)).fields(schema, rows)
 
 
 def arrow_schema(schema: types.StructType) -> pa.Schema:
@@ -238,7 +241,7 @@ class _Reader:
 
 def _check(holds: Flags) -> None:
     if not holds.all():
-        raise CorruptBlockError("a row of a join has a field that lies outside of it")
+        raise CorruptBlockError("a row of Spark's has a field that lies outside of it")
 
 
 def _repeated(counts: Numbers) -> tuple[Numbers, Numbers]:

@@ -28,7 +28,7 @@ class Slices:
     """Cuts a `frame` of the columns of a batch, of which some are fragile."""
 
     def __init__(self, frame: pd.DataFrame, fragile: list[pa.Array]) -> None:
-        self._frame = frame
+        self._blocks = frame._mgr
         nulls = np.zeros(len(frame), np.int64)
         for column in fragile:
             nulls += column.is_null().to_numpy(zero_copy_only=False)
@@ -40,10 +40,10 @@ class Slices:
 
     def frame(self, start: int, end: int) -> pd.DataFrame:
         """These rows, whose frame is its user's own."""
-        found = self._frame.iloc[start:end]
-        found._is_copy = None  # no other frame has these rows: no warning when its user changes it
-        found.index = _numbers(end - start)
-        return found
+        # What `iloc` makes, in a third of its time; and without a warning when the user changes it.
+        blocks = self._blocks.get_slice(slice(start, end), axis=1)
+        blocks.set_axis(1, _numbers(end - start))
+        return pd.DataFrame._from_mgr(blocks, blocks.axes)
 
 
 @lru_cache(1024)

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pyslash.inspect.doctor import executors
 from pyslash.inspect.doctor.cluster import Driver, judge, table
 from pyslash.inspect.doctor.executors import _PREFIX, _SHELL, Answer, Executor
 from pyslash.inspect.doctor.finding import Finding, Status
@@ -106,3 +108,20 @@ def test_a_python_that_is_not_there_is_an_answer_and_no_failed_task(tmp_path: Pa
     said = probed(str(tmp_path / "python"))
     assert "not found" in said
     assert "it ended with status 127" in said
+
+
+def test_an_executor_that_ran_no_task_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    class FromJavaError(Exception):
+        cause = SimpleNamespace(getCause=lambda: None, toString=lambda: "SparkException: executor 1 is lost\n\tat ...")
+        java_exception = SimpleNamespace(getCause=lambda: FromJavaError.cause)
+
+        def __str__(self) -> str:
+            return "An error occurred while calling o52.get.\n: java.util.concurrent.ExecutionException"
+
+    def fail(*_: object) -> list[str]:
+        raise FromJavaError
+
+    monkeypatch.setattr(executors, "_piped", fail)
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(pythonExec="python3"))
+    found = executors.ask(session, Executor("1", "h"))
+    assert found.error == "it ran no task: SparkException: executor 1 is lost"

@@ -232,3 +232,13 @@ def test_a_spark_home_of_another_release_is_a_failure(tmp_path: Path, monkeypatc
     assert found.status is Status.FAILURE
     assert "has Spark 3.5.1" in found.found
     assert "unset SPARK_HOME" in found.fix
+
+
+def test_a_size_of_sparks_that_is_none_is_refused_with_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file.conf").write_text("spark.master yarn\nspark.executor.memory 1.5g\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--properties-file", str(tmp_path / "file.conf")])
+    assert ended.value.code == 2
+    assert "spark.executor.memory: '1.5g'" in capsys.readouterr().err

@@ -106,3 +106,12 @@ def test_a_job_without_such_a_query_is_an_error_of_the_arguments(stream: Stream,
     assert "fails with FileNotFoundError" in capsys.readouterr().err
     assert main(["state", "diff-plan", str(tmp_path), *arguments]) == 2
     assert "holds no state of pyslash" in capsys.readouterr().err
+
+
+def test_state_in_memory_alone_is_not_rewritten(stream: Stream, job: Job, tmp_path: Path, capsys: Said) -> None:
+    rows = stream.read().groupBy(F.window("ts", "10 seconds"), "k").agg(*map(F.expr, HELD))
+    assert attempt(rows, tmp_path / "memory", durability="replica").ran_on_pyslash
+    command = ["state", "diff-plan", "--query", "clicks", str(tmp_path / "memory")]
+    assert main([*command, job(HELD)]) == SAME
+    assert main([*command, job(["sum(v)"])]) == REFUSED
+    assert "in memory alone" in capsys.readouterr().out

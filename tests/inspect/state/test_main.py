@@ -289,3 +289,14 @@ def test_any_file_system_that_a_checkpoint_may_be_on(
     assert main(["state", "verify", "s3a://bucket/"]) == 0
     assert opened == ["s3a://bucket/slash/manifests", "s3a://bucket/slash/blocks"]
     assert "all sound" in capsys.readouterr().out
+
+
+def test_epochs_are_listed_though_their_state_is_in_memory_alone(written: Written, capsys: Said) -> None:
+    state = StoredState.at(str(written.location))
+    for epoch in state.epochs():
+        held = replace(state.manifest(epoch), files=[], in_checkpoint=False)
+        (written.location / "slash" / "manifests" / str(epoch)).write_bytes(held.encode())
+    assert main(["state", "list", str(written.location)]) == 0
+    said = capsys.readouterr().out
+    assert [line.split()[0] for line in said.splitlines()[1:3]] == [str(epoch) for epoch in state.epochs()[:2]]
+    assert "in memory alone" in said

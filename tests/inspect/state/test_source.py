@@ -239,3 +239,17 @@ def test_a_damaged_file_is_an_error_and_no_row(stream: Stream, tmp_path: Path) -
         with pytest.raises(SlashError):
             list(reader.read(part))
         path.write_bytes(good)
+
+
+def test_structs_are_structs(stream: Stream, tmp_path: Path) -> None:
+    """Of native code they are bytes."""
+    key = F.struct("k", F.lit(None).cast("decimal(20,2)").alias("d")).alias("s")
+    newest = F.max_by(F.struct("v", "k", "ts"), "ts").alias("newest")
+    lists = F.max_by(F.when(F.col("v") > 100, F.array("v", F.lit(None))), "ts").alias("lists")
+    emitted = attempt(stream.read().groupBy(key).agg(newest, lists), tmp_path, output="complete")
+    assert emitted.ran_on_pyslash
+    found = state(stream.spark, tmp_path).toDF("s", "newest", "lists")
+    assert [field.dataType.typeName() for field in found.schema] == ["struct", "struct", "array"]
+    names = {"s": "k: string, d: decimal(20,2)", "newest": "v: bigint, k: string, ts: timestamp"}
+    named = [f"CAST({one} AS struct<{fields}>) AS {one}" for one, fields in names.items()]
+    assert in_words(found.selectExpr(*named, "lists")) == emitted.batches[-1][1]

@@ -28,7 +28,7 @@ record Estimate(AggregateExpression call, int number, String type) {
 
   static final String SUM_OF_LEFT_OUT = "sum(" + Sampled.WEIGHT + " - 1D)";
 
-  private static final int LEAST_RECORDS = 30; // of a group: the mean of fewer need not be normal
+  private static final int LEAST_RECORDS = 30; // of a group, in samples: the mean of fewer need not be normal
   private static final double NORMAL_95 = 1.959963984540054;
   private static final double MIDDLE = NORMAL_95 * NORMAL_95 / 2;
 
@@ -111,10 +111,18 @@ record Estimate(AggregateExpression call, int number, String type) {
     String from = estimate() + " + " + middle;
     String exact = "CAST(" + name("s") + " AS DOUBLE)";
     String estimated = bounds(from + " - " + off, from + " + " + off);
-    // Where x is known of no sample, the others say nothing of how it varies.
-    String tells = name("n") + " >= " + LEAST_RECORDS + " AND " + name("var") + " > 0D";
-    String told = " WHEN " + tells + " THEN " + estimated;
+    String told = " WHEN " + tells() + " THEN " + estimated;
     return "CASE WHEN " + isExact() + " THEN " + bounds(exact, exact) + told + " END";
+  }
+
+  /**
+   * Whether enough records of samples have a value to tell how it varies; those of micro-batches that were taken whole say
+   * nothing of it. Of samples by several rates those count that weigh as much (Kish's effective size).
+   */
+  private String tells() {
+    String squares = "(" + name("var") + " - " + name("rest") + ")"; // the sum of (w - 1)²
+    double least = LEAST_RECORDS - 0.5; // sums of doubles are not exact
+    return name("var") + " > 0D AND " + name("rest") + " * " + name("rest") + " >= " + least + "D * " + squares;
   }
 
   private static String bounds(String low, String high) {

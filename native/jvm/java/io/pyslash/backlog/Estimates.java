@@ -23,6 +23,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.View;
 import org.apache.spark.sql.catalyst.streaming.StreamingRelationV2;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
@@ -91,6 +92,9 @@ public final class Estimates {
     }
     if (plan instanceof Expand expand) {
       return expanded(expand, rewritten(expand.child()));
+    }
+    if (plan instanceof View view) { // its columns are those of what it stands for
+      return rewritten(view.child());
     }
     boolean passes =
         plan instanceof Filter

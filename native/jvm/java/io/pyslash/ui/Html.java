@@ -81,9 +81,9 @@ final class Html {
     return "<span style=\"overflow-wrap: anywhere\">" + escape(text) + "</span>";
   }
 
-  /** A time in microseconds since 1970. */
+  /** A time in microseconds since 1970; a dash where there is none. */
   static String utc(long micros) {
-    return UTC.format(Instant.EPOCH.plus(micros, ChronoUnit.MICROS));
+    return micros == NONE ? "-" : UTC.format(Instant.EPOCH.plus(micros, ChronoUnit.MICROS));
   }
 
   /** An operator's watermark as of an epoch, as Spark's progress writes times; 1970 until Spark has seen an event time. */

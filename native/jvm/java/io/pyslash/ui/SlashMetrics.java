@@ -72,11 +72,13 @@ public final class SlashMetrics extends SparkListener implements Source {
   private final Map<String, Set<String>> agents = new HashMap<>(); // by run
   private final Map<String, Set<String>> partitions = new HashMap<>(); // gauges of them, by the query's name
   private final Deque<String> ended = new ArrayDeque<>();
+  private final Set<String> running = ConcurrentHashMap.newKeySet(); // runs on pyslash
+  private final Deque<String> over = new ArrayDeque<>(); // the last runs: a start may be told after its end
 
   SlashMetrics() {
     registry.counter("fallbacks");
     registry.counter("recoveries");
-    registry.register("activeQueries", (Gauge<Integer>) names::size);
+    registry.register("activeQueries", (Gauge<Integer>) running::size);
   }
 
   @Override
@@ -98,8 +100,22 @@ public final class SlashMetrics extends SparkListener implements Source {
       if (ours.kind.equals(SlashEvent.EPOCH)) {
         finished(ours.run(), ours.figures);
       }
+      if (ours.kind.equals(SlashEvent.LEFT) || !ours.figures.path("reason").asText().isEmpty()) {
+        left(ours.run());
+      } else if (!over.contains(ours.run())) {
+        running.add(ours.run());
+      }
     } else if (event instanceof QueryTerminatedEvent end) {
+      left(end.runId().toString());
       ended(end.runId().toString());
+    }
+  }
+
+  private void left(String run) {
+    running.remove(run);
+    over.add(run);
+    if (over.size() > MOST_ENDED) {
+      over.remove();
     }
   }
 
