@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -152,7 +152,7 @@ class Together:
     def __init__(self, frames: FrameForm) -> None:
         self._form = frames
         self._kind: Kind = ([], [])
-        self._frames: list[pd.DataFrame] = []
+        self._frames: list[Taken] = []
         self._rows = 0
 
     def take(self, frame: pd.DataFrame, given: Given) -> None:
@@ -161,22 +161,25 @@ class Together:
         if kind != self._kind or self._rows >= _TOGETHER:
             self.convert(given)
         self._kind = kind
-        self._frames.append(frame.copy())
+        self._frames.append(Taken.of(frame, kind))
         self._rows += max(1, len(frame))  # one without rows takes memory, too
         if self._form.gives_mutable:
             self.convert(given)
 
     def convert(self, given: Given) -> None:
         """All of them. Where values need a cast, Arrow guesses by all of them: then each frame is cast by itself."""
-        frames, self._frames, self._rows = self._frames, [], 0
-        if len(frames) > 1:
+        taken, self._frames, self._rows = self._frames, [], 0
+        if len(taken) > 1:
             try:
-                given.add(self._form.arrow(united(frames, self._kind), casts=False))
+                values = [one.values for one in taken if one.values is not None]
+                copies = [one.copy for one in taken if one.copy is not None]
+                frame = stacked(values, taken[0].columns) if values else pd.concat(copies, ignore_index=True)
+                given.add(self._form.arrow(frame, casts=False))
                 return
             except Exception:  # which of them it is, and Spark's words for it, comes out below
                 pass
-        for frame in frames:
-            given.add(self._form.arrow(frame))
+        for one in taken:
+            given.add(self._form.arrow(one.frame))
 
 
 def kind_of(frame: pd.DataFrame) -> Kind:
@@ -184,12 +187,35 @@ def kind_of(frame: pd.DataFrame) -> Kind:
     return frame.columns.tolist(), frame._mgr.get_dtypes().tolist()  # `frame.dtypes` makes a series of them
 
 
-def united(frames: list[pd.DataFrame], kind: Kind) -> pd.DataFrame:
-    """What pandas concatenates frames of one kind to, for which it is slow where they have few rows."""
+class Taken(NamedTuple):
+    """What a frame has had when it was given: its values, where they are of one type of NumPy's, else a copy."""
+
+    columns: pd.Index
+    values: np.ndarray | None
+    copy: pd.DataFrame | None
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, kind: Kind) -> Taken:
+        """Of a frame, which may change from then on."""
+        if is_plain(kind):
+            return cls(frame.columns, frame.to_numpy(copy=True), None)
+        return cls(frame.columns, None, frame.copy())
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The frame as it was, but for its index."""
+        return pd.DataFrame(self.values, columns=self.columns) if self.copy is None else self.copy
+
+
+def is_plain(kind: Kind) -> bool:
+    """Whether all columns of a frame are one array of NumPy's."""
     _, types = kind
-    if len({*types}) == 1 and isinstance(types[0], np.dtype):
-        return pd.DataFrame(np.concatenate([one.to_numpy() for one in frames]), columns=frames[0].columns)
-    return pd.concat(frames, ignore_index=True)
+    return len({*types}) == 1 and isinstance(types[0], np.dtype)
+
+
+def stacked(values: list[np.ndarray], columns: pd.Index) -> pd.DataFrame:
+    """What pandas concatenates plain frames of one kind to, for which it is slow where they have few rows."""
+    return pd.DataFrame(np.concatenate(values), columns=columns)
 
 
 class _FrameRows:

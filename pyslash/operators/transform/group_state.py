@@ -20,7 +20,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from pyspark.sql.types import StructType
 
 from pyslash.operators.transform.client import StateClient
-from pyslash.operators.transform.frames import FrameForm, kind_of, united
+from pyslash.operators.transform.frames import FrameForm, is_plain, kind_of, stacked
 from pyslash.operators.transform.processor import Calls, Key
 from pyslash.operators.transform.rows import Given, HomeRows, InputShape, runs
 from pyslash.operators.transform.slices import Nature, Slices
@@ -157,7 +157,7 @@ class _GroupBatch:
     def key(self, start: int, end: int) -> Key:
         """That of these rows, whose key is the same."""
         if self._slices is not None and self._slices.are_steady(start, end):
-            return tuple(self._series[at][start] for at in self._keys)
+            return tuple(self._key_values[at][start] for at in self._keys)
         return tuple(one[0] for one in self._converted(start, end, self._keys))
 
     def frame(self, start: int, end: int) -> pd.DataFrame:
@@ -183,6 +183,12 @@ class _GroupBatch:
             for column, nature in zip(self._batch.columns, self._natures, strict=True)
         ]
         return self._form.series(pa.record_batch(columns, schema=self._batch.schema))
+
+    @cached_property
+    def _key_values(self) -> dict[int, Any]:
+        """Its key columns, to be asked for one value after the other: arrays give what series do, and faster."""
+        columns = {at: self._series[at] for at in self._keys}
+        return {at: one.to_numpy() if one.dtype.kind in "iufb" else one for at, one in columns.items()}
 
     @cached_property
     def _slices(self) -> Slices | None:
@@ -251,7 +257,9 @@ class _Results:
         missing = [*range(max(0, self._calls - self._rows))]
         kind = kind_of(self._frames[0])
         if not missing and kind[0] == self._form.names and all(kind_of(frame) == kind for frame in self._frames):
-            return united(self._frames, kind)
+            if is_plain(kind):
+                return stacked([frame.to_numpy() for frame in self._frames], self._frames[0].columns)
+            return pd.concat(self._frames, ignore_index=True)
         padding = pd.DataFrame(dict.fromkeys(self._form.names), index=missing)
         return pd.concat([*self._frames, padding], ignore_index=True)
 
