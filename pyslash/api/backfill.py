@@ -87,6 +87,7 @@ def backfill(
     enable(spark)
     with session.changed(spark, _SETTINGS):
         rows, operators = _planned(df, mode, checkpoint)
+        enable(rows.sparkSession)  # perhaps another one
         run = backfills.new_run(name)
         try:
             _read(rows, mode, run)

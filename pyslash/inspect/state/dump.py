@@ -91,7 +91,8 @@ def merged(
         if ends_at is not None:
             is_open = pc.greater(batch.column(ends_at).view(pa.int64()), manifest.watermark_us)
             batch = batch.filter(pc.fill_null(is_open, True))  # what has no time is never late
-        yield pa.record_batch(nested.decoded(batch.columns), names)
+        named = [field.with_name(name) for field, name in zip(batch.schema, names, strict=True)]
+        yield pa.record_batch(nested.decoded(batch.columns), schema=pa.schema(nested.fields(named)))
 
 
 def _end_of(plan: PlanIdentity) -> int | None:
