@@ -67,7 +67,9 @@ class Shape(Grouped):
         keys = ("ts", "key") if self.kind == BY_TIME else ("key",)
         by_window = self.kind in _BY_WINDOW
         slide_s = self.slide_s if by_window else self.window_s
-        return Query("ts", keys=keys, aggregations=counted, window_s=self.window_s, slide_s=slide_s, by_window=by_window)
+        return Query(
+            "ts", keys=keys, aggregations=counted, window_s=self.window_s, slide_s=slide_s, by_window=by_window
+        )
 
     def query(self, spark: SparkSession, rows: DataFrame, folder: Path) -> DataFrame:
         """The query of this kind; groups have a `result` and a count."""

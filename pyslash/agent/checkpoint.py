@@ -167,6 +167,7 @@ class Checkpointer:
                 raise InvalidRequestError(f"another file {name} than this one of {size} bytes was restored before")
             if name in done:
                 continue
+            stored: list[StoredBlock] = []  # not two files at once
             stored = _stored(directory, name, size, crc)
             while (at := self._next(query, state, name, len(stored))) < len(stored):
                 self._take_over(query, state, name, at, stored[at])

@@ -6,6 +6,7 @@ A snapshot stands for all that its agent has written. Between two of them, one f
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from contextlib import suppress
 from uuid import uuid4
 
@@ -17,6 +18,10 @@ from pyslash.state.files.directory import BlockFile
 from pyslash.units import Epoch, Run
 
 logger = logging.getLogger("pyslash")
+# A store may be slower than the pace that is asked for. Nobody waits for these calls, but one that hangs is to end.
+_LEAST_BYTES_A_SECOND = 4 << 20
+# A run may last for months: one failure is none of the agent's, or of its store.
+_MOST_FAILURES = 3
 
 
 class Snapshots:
@@ -38,7 +43,7 @@ class Snapshots:
         self._run = run
         self._timeout = timeout_seconds
         self._rate = bytes_per_second
-        self._unfolded: set[str] = set()
+        self._failures = Counter[tuple[str, str]]()  # of what, by which agent, one after the other
         self._is_over = False
 
     def close(self) -> None:
@@ -86,7 +91,7 @@ class Snapshots:
     def _folds_due(self) -> dict[str, list[BlockFile]]:
         if self._is_over:
             return {}
-        held = {*self._group.names} - self._unfolded
+        held = {name for name in self._group.names if self._failures["fold", name] < _MOST_FAILURES}
         return {holder: files for holder, files in self._durable.want_folds().items() if holder in held}
 
     def _fold(self, holder: str, files: list[BlockFile], since: int) -> None:
@@ -98,15 +103,19 @@ class Snapshots:
         try:
             with self._group.another(holder) as client:
                 most = sum(file.bytes for file in files)
-                written = client.fold_files(request, self._timeout + most / self._rate)
+                written = client.fold_files(request, self._most_seconds(most))
         except SlashError as error:
             # They are as good as before, and a snapshot replaces them in the end.
-            self._unfolded.add(holder)
+            self._failures["fold", holder] += 1
             if not self._is_over:
                 logger.warning("small files of the checkpoint could not be folded into one: %s", error)
             return
+        del self._failures["fold", holder]
         made = BlockFile(name, **written, holder=holder, snapshot=False)
         self._durable.replace(Replacement(made, last, since, frozenset(file.name for file in files)))
+
+    def _most_seconds(self, size: int) -> float:
+        return self._timeout + size / min(self._rate, _LEAST_BYTES_A_SECOND)
 
     def _write(self, holder: str, since: int) -> None:
         last = max(file.epoch for file in self._durable.files)
@@ -116,11 +125,13 @@ class Snapshots:
         try:
             # By a connection of its own: epochs do not wait for it.
             with self._group.another(holder) as client:
-                written = client.snapshot(request, self._timeout + most / self._rate)
+                written = client.snapshot(request, self._most_seconds(most))
         except SlashError as error:
-            # In the end an epoch writes it, and fails if it cannot.
-            self._durable.refused.add(holder)
+            self._failures["snapshot", holder] += 1
+            if self._failures["snapshot", holder] == _MOST_FAILURES:
+                self._durable.refused.add(holder)  # an epoch writes it, and fails if it cannot
             self.warn(error)
             return
+        del self._failures["snapshot", holder]
         epoch = Epoch(written.pop("epoch"))
         self._durable.replace(Replacement(BlockFile(name, **written, holder=holder, snapshot=True), epoch, since))

@@ -260,6 +260,22 @@ class OperatorRun:
         elif self.state.durable is not None:
             self.state.coordinator.release(AFTER_ALL_PANES)
 
+    def free_after_failure(self, resumable: bool) -> None:
+        """The same of a run whose agents were lost, and that no other one could follow. What a restart has from files goes
+        whatever run holds it by now.
+
+        Raises:
+            SlashError: an agent still holds some.
+        """
+        coordinator = self.state.coordinator
+        if resumable and self.state.durable is None:
+            return  # it has nothing else
+        coordinator.group.add_agents([*self._search.known.values()])
+        try:
+            coordinator.drop()
+        finally:
+            coordinator.group.close()
+
     def _unknown_agents(self) -> list[AgentDescriptor]:
         return self._search.beyond(self._session, self.state.coordinator.agents)
 

@@ -26,6 +26,7 @@ from pyslash.errors import (
     SlashError,
     StaleIncarnationError,
 )
+from pyslash.operators.base import EpochInputs, Update
 from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.operator import OperatorPlan
 from pyslash.spark.execution import SparkBatch, tell_times
@@ -53,6 +54,7 @@ class OperatorRunner:
         self._inputs = LateInputs()
         self._replicas = ReplicaWatch(conf, self._recovery.agents, ports)
         self._run: OperatorRun | None = None
+        self._failed: OperatorRun | None = None  # what it has left is there while no other run has begun
         self._manifest: Manifest | None = None  # of the epoch that is under way
 
     @property
@@ -98,6 +100,7 @@ class OperatorRunner:
             self._to(Event.AGENT_LOST)
             if self._run is not None:
                 self._recovery.agents.remember(self._run.state.coordinator.agents)
+                self._failed = self._run
             self._close()
 
     def abandon_to_spark(self, execution: SparkBatch, epoch: Epoch) -> None:
@@ -120,15 +123,18 @@ class OperatorRunner:
         progress.replayed = manifest is not None
         if manifest is not None and self._conf.recovers and run.state.as_of < epoch:
             raise LateManifestError(f"epoch {epoch} was written by run {manifest.run}, which this one has replaced")
-        if manifest is None:
-            manifest = self._update(run, execution, epoch, progress)
-        else:
-            self._to(Event.REPLAYED)
-            tell_times(execution.cut, manifest.times)
-        with self._replicas.lock, progress.timed("commit"):
-            run.commit(manifest)
-            self._to(Event.COMMITTED)
-            self._manifest = manifest
+        updated = self._update(run, execution, epoch, progress) if manifest is None else None
+        with self._replicas.lock:  # up to the commit: a replica that is sent in between would lack the epoch
+            if manifest is None:
+                assert updated is not None
+                manifest = self._log(run, *updated, progress)
+            else:
+                self._to(Event.REPLAYED)
+                tell_times(execution.cut, manifest.times)
+            with progress.timed("commit"):
+                run.commit(manifest)
+                self._to(Event.COMMITTED)
+                self._manifest = manifest
         self._replicas.look(execution, run.state)
         progress.count_rows(manifest.rows, manifest.late_rows)
         progress.take(self._inputs.figures(epoch))
@@ -163,14 +169,18 @@ class OperatorRunner:
         Args:
             resumable: it has a checkpoint, so it may be started again.
         """
-        if self._run is None:
-            return
         with self._replicas.lock:  # replicas that are still on their way would come to agents that have let go of all
             try:
-                self._run.free(resumable)
+                if self._run is not None:
+                    self._run.free(resumable)
+                elif self._failed is not None:
+                    self._failed.free_after_failure(resumable)
             except SlashError as error:
                 logger.warning("an agent still holds state of a query that has ended: %s", error)
-            self._run.forget()
+            for one in (self._run, self._failed):
+                if one is not None:
+                    one.forget()
+            self._failed = None
             self._close()
 
     def _to(self, event: Event) -> None:
@@ -189,21 +199,25 @@ class OperatorRunner:
         self._run = OperatorRun(execution, state, self._conf, self._secret, self._ports, self._recovery.agents)
         return self._run
 
-    def _update(self, run: OperatorRun, execution: SparkBatch, epoch: Epoch, progress: EpochProgress) -> Manifest:
+    def _update(
+        self, run: OperatorRun, execution: SparkBatch, epoch: Epoch, progress: EpochProgress
+    ) -> tuple[EpochInputs, Update]:
         inputs = run.inputs(execution, epoch)
         with progress.timed("update"):
             update, figures = run.update(inputs)
         self._to(Event.UPDATED)
         progress.take(figures)
-        with self._replicas.lock:
-            stored = run.store(inputs, update, progress.timed)
-            progress.checkpoint_bytes = stored.checkpoint_bytes
-            progress.replica_bytes += stored.replica_bytes
-            if self._conf.replicates:
-                self._replicas.warn_without(stored.standbys)
-            self._to(Event.STORED)
-            manifest = run.log(inputs, update, stored, progress.timed)
-        self._inputs.take(epoch, run.reads)
+        return inputs, update
+
+    def _log(self, run: OperatorRun, inputs: EpochInputs, update: Update, progress: EpochProgress) -> Manifest:
+        stored = run.store(inputs, update, progress.timed)
+        progress.checkpoint_bytes = stored.checkpoint_bytes
+        progress.replica_bytes += stored.replica_bytes
+        if self._conf.replicates:
+            self._replicas.warn_without(stored.standbys)
+        self._to(Event.STORED)
+        manifest = run.log(inputs, update, stored, progress.timed)
+        self._inputs.take(inputs.epoch, run.reads)
         run.tidy(manifest)
         self._to(Event.LOGGED)
         return manifest

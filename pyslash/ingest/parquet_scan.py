@@ -7,9 +7,11 @@ a file that cannot be opened) is no error here but `OnlySpark`: Spark then reads
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -24,6 +26,8 @@ from pyslash.ingest.static_join import StaticJoin
 from pyslash.spark.scan_figures import ScanFigures
 
 BATCH_ROWS = 1 << 16
+_ANSWER_SECONDS = 20.0
+_silent: set[str] = set()  # stores that have not answered this process
 _LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
@@ -112,8 +116,7 @@ class ParquetReader:
                 raise OnlySpark(f"{split.path} cannot be read: {reason_of(error)}") from None
 
     def _file(self, split: Split) -> Iterator[pa.RecordBatch]:
-        files, path = open_location(split.path)
-        with files.open_input_file(path) as source:
+        with _opened(split.path) as source:
             parquet = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=True)
             wanted = _columns(parquet, self.scan, split.path)
             groups = _row_groups(parquet, split)
@@ -141,6 +144,38 @@ class ParquetReader:
             if join.late == late:
                 rows = join.apply(rows, number, {name for name, _ in self.scan.columns})
         return rows
+
+
+def _opened(location: str) -> Any:
+    """A file to read.
+
+    Raises:
+        OnlySpark: its store does not answer, as some clients go on asking for many minutes: Spark's own may know more.
+    """
+    store = "/".join(location.split("/", 3)[:3])
+    if store in _silent:
+        raise OnlySpark(f"{store} has not answered")
+    answers = SimpleQueue[Any]()
+
+    def ask() -> None:
+        try:
+            files, path = open_location(location)
+            answers.put(files.open_input_file(path))
+        except Exception as error:  # raised where it is waited for
+            answers.put(error)
+
+    if store.startswith(("/", "file:")):
+        ask()
+    else:
+        threading.Thread(target=ask, name="pyslash file", daemon=True).start()
+    try:
+        found = answers.get(timeout=_ANSWER_SECONDS)
+    except Empty:
+        _silent.add(store)
+        raise OnlySpark(f"{store} has not answered in {_ANSWER_SECONDS:g} s") from None
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _columns(parquet: pq.ParquetFile, scan: ParquetScan, path: str) -> dict[str, pa.DataType]:

@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import Broadcast, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pyslash._native import KeyIndex, Plan
 from pyslash.errors import InvalidInputError
+from pyslash.file_systems import FILE_ERRORS, reason_of
 from pyslash.ingest.only_spark import OnlySpark, arrow_type_of
 from pyslash.plan.spec import ANY_WINDOW, AggregateSpec, ColumnSpec, PlanSpec
 from pyslash.plan.types import native_type
@@ -159,7 +162,10 @@ class StaticTables:
         same = sent if sent is not None and sent.join == join else None
         if same is not None and source.isSameAs(same.source):
             return same.table
-        rows = DataFrame(source.rows(), session).toArrow()
+        try:
+            rows = DataFrame(source.rows(), session).toArrow()
+        except (Py4JError, PySparkException, *FILE_ERRORS, ValueError) as error:  # which Spark need not meet
+            raise OnlySpark(f"the table that it joins with cannot be collected: {reason_of(error)}") from None
         if rows.nbytes > MOST_TABLE_BYTES:
             raise OnlySpark(f"the table that it joins with has {rows.nbytes} bytes")
         if not (rows.num_rows or join.outer):

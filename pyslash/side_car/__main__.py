@@ -77,9 +77,11 @@ def _answer(gateway: Any, door: Any) -> None:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    from pyslash.driver.start import hook
     from pyslash.driver.start.plugin import FiguresCallback, PluginCallback
     from pyslash.side_car.questions import QuestionsCallback
     from pyslash.spark import session, spark_log
+    from pyslash.spark.py4j_settings import leave_out_secrets
 
     java = door.context()
     context = SparkContext(conf=SparkConf(_jconf=java.getConf()), gateway=gateway, jsc=java)
@@ -94,6 +96,8 @@ def _answer(gateway: Any, door: Any) -> None:
         sessions.clearDefaultSession()
     session.choose_python(spark, beside=True)
     spark_log.install()
+    leave_out_secrets()
+    hook.share(bytes.fromhex(str(door.secret())))
     door.answer(PluginCallback(context), FiguresCallback(), QuestionsCallback(context))
 
 

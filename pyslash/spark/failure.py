@@ -8,10 +8,11 @@ of ours, in its own words.
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from typing import Any, Protocol
 
 from py4j.java_gateway import JavaObject as Py4JObject
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +54,7 @@ class EpochCallback:
         self._epochs = epochs
         self._java: Any = None
         self._session: SparkSession | None = None
+        self._connection: Any = None
 
     def bind(self, java: JavaObject) -> None:
         """`java`: the JVM's `EpochFunction` that calls this one."""
@@ -62,11 +64,18 @@ class EpochCallback:
     def call(self, batch: Any, epoch: Epoch) -> None:
         """Run a micro-batch. The name is the Java interface's."""
         if self._session is None:  # all micro-batches of a query run in one session, and in one thread of the JVM
-            send_at_once(self._context._gateway)
+            self._connection = send_at_once(self._context._gateway)
             self._session = SparkSession(self._context, batch.sparkSession())
         # Raised out here, an error has no context: its traceback is that of the code that raised it.
         if (raised := self._run(DataFrame(batch, self._session), epoch)) is not None:
             raise raised
+
+    def hang_up(self) -> None:
+        """The query has ended, and with it the thread of the JVM, whose connection py4j would keep."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Py4JError):  # the JVM may be gone
+                connection.shutdown()
 
     def _run(self, batch: DataFrame, epoch: Epoch) -> Exception | None:
         try:

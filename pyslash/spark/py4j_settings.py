@@ -42,12 +42,14 @@ def leave_out_secrets() -> None:
         logging.getLogger(name).addFilter(_filter)
 
 
-def send_at_once(gateway: Any) -> None:
-    """Set TCP_NODELAY on both ends of the connection by which the JVM has called this thread.
+def send_at_once(gateway: Any) -> Any:
+    """Set TCP_NODELAY on both ends of the connection by which the JVM has called this thread, and give the JVM's end.
 
     Nothing where PySpark does not pin threads (PYSPARK_PIN_THREAD=false): answers then come by any connection.
     """
+    of_jvm = None
     if isinstance(gateway, ClientServer):
         gateway._gateway_client.get_thread_connection().socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         of_jvm = JavaObject(_SERVER, gateway._gateway_client).getCallbackClient().getPerThreadConnection()
         of_jvm.getSocket().setTcpNoDelay(True)
+    return of_jvm

@@ -18,13 +18,14 @@ from pyslash._native import Head, crc32c
 from pyslash.agent.checkpoint import Checkpointer
 from pyslash.agent.process.launch import AgentRequest, ensure
 from pyslash.agent.store.adopt import adopt
+from pyslash.agent.store.query_state import QueryState
 from pyslash.errors import ArenaFullError, CheckpointError, CorruptBlockError, FencedError, InvalidRequestError
 from pyslash.protocol.client import AgentClient
 from pyslash.protocol.descriptor import AgentDescriptor
 from pyslash.protocol.messages import Checkpoint, Commit, FoldFiles, Replicate, Restore, Resume, Snapshot, Take
 from pyslash.protocol.token import query_token
 from pyslash.state.files.block_head import head_crc
-from pyslash.units import AFTER_ALL_PANES
+from pyslash.units import AFTER_ALL_PANES, Run
 from tests.agent.blocks import OTHER_QUERY, PLAN, QUERY, attach, merged, write
 from tests.agent.conftest import Pair
 from tests.transport.in_process import serving
@@ -383,3 +384,33 @@ def test_a_restore_that_is_asked_for_twice_at_once_restores_each_block_once(
         files.restore(QUERY, asked)
         assert panes() == before
         assert len(before) == 3
+
+
+def test_names_of_files_beside_epochs_are_not_kept_for_good() -> None:
+    state = QueryState(_native.Plan(PLAN), PLAN, Run(1))
+    for number in range(1000):
+        state.claim(Run(1), f"{number}-1.arrow")
+    assert len(state.claimed) <= 256
+    with pytest.raises(InvalidRequestError, match="asked for before"):
+        state.claim(Run(1), "999-1.arrow")
+
+
+def test_a_restore_has_no_whole_file_in_memory(secret: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, allocated = str(tmp_path / "blocks"), list[int]()
+    with serving(secret, tmp_path) as agent:
+        state, files = agent.state, Checkpointer(agent.state)
+        offsets = [
+            write(agent.descriptor, 0, [0], keys=range(10_000), attempt=attempt).arena_offset for attempt in range(8)
+        ]
+        written = files.checkpoint(QUERY, Checkpoint(0, offsets, PLAN, 1, folder, "0.arrow", False))
+        state.commit(QUERY, Commit(0, offsets, PLAN, 1))
+        before = pa.total_allocated_bytes()
+
+        def watched(*given: Any) -> bytes:
+            allocated.append(pa.total_allocated_bytes() - before)
+            return adopt(*given)
+
+        monkeypatch.setattr("pyslash.agent.checkpoint.adopt", watched)
+        files.restore(QUERY, Restore(PLAN, 2, folder, [["0.arrow", written["bytes"], written["crc"]]]))
+    assert len(allocated) == 8
+    assert max(allocated) < written["bytes"] // 2

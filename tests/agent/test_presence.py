@@ -55,3 +55,14 @@ def test_files_that_cannot_be_looked_at_end_no_agent(runtime_root: Path, monkeyp
     runtime.remove_agent_files()
     presence.keep()
     assert runtime.socket.exists()
+
+
+def test_of_a_log_that_has_grown_the_end_is_kept(runtime_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = open_runtime(str(runtime_root), os.getpid(), 1, "a" * 16)
+    presence, listening = Presence(runtime), list[object]()
+    runtime.log.write_bytes(bytes(1000) + b"the end")
+    presence.announce(lambda path: listening.append(wire.listen_unix(path, 1)), "{}")
+    monkeypatch.setattr("pyslash.agent.process.presence._MOST_LOG_BYTES", 999)
+    monkeypatch.setattr("pyslash.agent.process.presence._KEPT_LOG_BYTES", 7)
+    presence.keep()
+    assert runtime.log.read_bytes() == b"the end"

@@ -313,3 +313,17 @@ def test_a_standby_has_as_long_as_the_driver_says(agent: AgentDescriptor, client
             client.replicate(asked, 20)
     finally:
         os.kill(standby[0].pid, signal.SIGCONT)
+
+
+def test_who_is_no_longer_the_standby_lets_go_of_the_share(
+    agent: AgentDescriptor, client: AgentClient, standby: Pair, start: Callable[..., Pair]
+) -> None:
+    epoch_of(agent, client, standby, 0, [0])
+    other = start()
+    new = write(agent, 1, [10])
+    client.replicate(Replicate(1, [new.arena_offset], PLAN, 1, other[0].to_json(), "auto", True), 20)
+    standby[1].commit(1, [], PLAN, 1)
+    commit(client, other, 1, [new.arena_offset])
+    assert standby[1].describe().replicas == {}
+    assert attach(standby[0]).blocks() == []
+    assert other[1].describe().replicas == {agent.incarnation: 1}

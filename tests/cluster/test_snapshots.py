@@ -105,3 +105,22 @@ def test_nothing_is_asked_of_an_agent_that_is_gone_or_by_a_run_that_is_over(tmp_
     snapshots.close()
     snapshots.step()
     assert group.asked == []
+
+
+def test_a_slow_store_and_one_failure_leave_snapshots_beside_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [BlockFile(f"{epoch}-3-{HOLDER}.arrow", 1 << 30, 0, 0, HOLDER, False) for epoch in range(MOST_FILES)]
+    group, durable, _ = made(tmp_path, files)
+    snapshots = Snapshots(group, durable, "plan", Run(3), 120, 64 << 20)  # type: ignore[arg-type]
+    seconds, answer = list[float](), group.snapshot
+
+    def snapshot(request: Snapshot, timeout: float) -> dict[str, int]:
+        seconds.append(timeout)
+        return answer(request, timeout)
+
+    monkeypatch.setattr(group, "snapshot", snapshot)
+    group.failure = AgentUnavailableError("for a moment")
+    snapshots.step()
+    assert seconds[0] >= 8 * 1024 / 16  # 8 GiB at 16 MiB/s
+    assert durable.want_snapshots() == [HOLDER]  # tried again beside epochs

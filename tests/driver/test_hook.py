@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -341,3 +342,19 @@ def test_a_window_of_the_current_time_is_what_explain_says(stream: Stream, watch
     assert pyslash.explain(counted.count(), "update").startswith("pyslash: covered")
     writer = counted.count().writeStream.outputMode("update").format("noop").trigger(availableNow=True)
     assert pyslash.progress(finish(writer.start())) != []
+
+
+@pytest.mark.usefixtures("enabled")
+def test_queries_that_have_ended_leave_no_thread_of_py4j(stream: Stream) -> None:
+    def run() -> None:
+        finish(counts(stream).writeStream.format("noop").trigger(once=True).start())
+        hook._sweep()
+
+    run()
+    before = threading.active_count()
+    for _ in range(8):
+        run()
+    deadline = time.monotonic() + 30
+    while threading.active_count() > before + 3 and time.monotonic() < deadline:
+        time.sleep(0.1)  # polling the ends of threads, up to the deadline
+    assert threading.active_count() <= before + 3

@@ -175,3 +175,47 @@ def test_a_job_without_python_and_a_python_without_pyslash(source: Path, tmp_pat
     left = [figures for figures in told if figures.get("reason")]
     assert [figures["fallback"] for figures in left] == [True]  # of the one that `auto` has left to Spark
     assert left[0]["reason"].startswith(reason)
+
+
+TWICE = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from tests.driver.plugin_job import SETTINGS
+
+def agents() -> int:
+    found = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            is_agent = b"pyslash.agent\\0serve" in (process / "cmdline").read_bytes()
+            found += is_agent and b"PYSLASH_TWICE=1" in (process / "environ").read_bytes()
+        except OSError:
+            pass
+    return found
+
+for _ in range(2):
+    spark = SparkSession.builder.config(map=SETTINGS).config("spark.slash.mode", "require").getOrCreate()
+    rows = spark.readStream.schema("ts timestamp, k long, v long").parquet(sys.argv[1]).groupBy("k").count()
+    query = rows.writeStream.format("noop").outputMode("update").trigger(once=True).start()
+    assert query.awaitTermination(300)
+    print("agents", agents())
+    spark.stop()
+"""
+
+
+def test_applications_of_one_jvm_have_one_agent(source: Path, tmp_path: Path) -> None:
+    """It lives as long as the JVM, which is the executor."""
+    settings = " ".join(f"--conf {name}={value}" for name, value in PLUGIN.items())
+    told = {"PYTHONPATH": str(JOB.parents[2]), "PYSLASH_TWICE": "1", "PYSPARK_SUBMIT_ARGS": f"{settings} pyspark-shell"}
+    (tmp_path / "job.py").write_text(TWICE)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "job.py", source],
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, **told},
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert [line for line in done.stdout.splitlines() if line.startswith("agents")] == ["agents 1"] * 2

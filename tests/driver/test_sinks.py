@@ -414,6 +414,10 @@ MISUSES: dict[str, tuple[Callable[[Target], None], Misuse]] = {
     "memory without a name": (nothing, lambda t: t.writer().format("memory").start()),
     "memory from a checkpoint": (earlier_query, lambda t: t.writer().start(format="memory", queryName=t.name)),
     "a temporary view": (view, lambda t: t.writer().toTable(t.name)),
+    "a checkpoint that is None": (
+        nothing,
+        lambda t: t.writer().option("checkpointLocation", None).start(format="noop"),
+    ),
     "a view": (table, lambda t: t.writer().toTable("misused_view")),
     "a table of another format": (table, lambda t: t.writer().format("parquet").toTable("misused")),
     "a catalog that is not there": (nothing, lambda t: t.writer().toTable("papyrus.a.b")),

@@ -116,3 +116,9 @@ def test_within_the_watermark_the_state_has_expiries(rows: DataFrame) -> None:
 def test_what_is_left_to_spark(rows: DataFrame, query: Callable[[DataFrame], DataFrame], reason: str) -> None:
     with pytest.raises(Uncovered, match=reason):
         operator(query(rows), OutputMode.APPEND)
+
+
+def test_explain_writes_a_long_delay_out(rows: DataFrame) -> None:
+    timed = rows.select("k", "ts").withWatermark("ts", "14 days")
+    told = dict(operator(timed.dropDuplicatesWithinWatermark(["k"])).explain_lines)
+    assert told["kept"].startswith("for 1209600 s after")

@@ -5,6 +5,7 @@ Spark plans such a query adaptively, in stages, and the watermark lies inside on
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from pyslash.plan.catalyst import JavaObject
 from pyslash.plan.spec import ANY_WINDOW, PlanSpec
 from pyslash.spark.jvm_bridge import JvmBridge
 from tests.support.attempt import BATCHES, attempt, make_stream, settings
-from tests.support.files import WINDOW, same_as_spark, watermarked
+from tests.support.files import WINDOW, ran, same_as_spark, stream, table, watermarked, write
 from tests.support.nightly import some_at_night
 from tests.support.stream import Stream, differences, run, seconds
 
@@ -321,3 +322,46 @@ def test_a_table_that_is_too_large_is_left_to_spark(spark: SparkSession, monkeyp
     join = StaticJoin(late=True, outer=False, keys=[("k", "bigint")], columns=["bigint"], table_keys=[0])
     with pytest.raises(OnlySpark, match="8000 bytes"):
         StaticTables().send(spark, scan_of(spark.range(1000)), [join])
+
+
+def test_a_table_that_cannot_be_collected_is_left_to_spark(spark: SparkSession) -> None:
+    """Spark says what is wrong with it, or broadcasts it all the same."""
+    join = StaticJoin(late=True, outer=False, keys=[("k", "bigint")], columns=["bigint"], table_keys=[0])
+    key = F.when(F.col("id") < 2, F.col("id")).otherwise(F.raise_error(F.lit("no row"))).alias("k")
+    with pytest.raises(OnlySpark, match="cannot be collected"):
+        StaticTables().send(spark, scan_of(spark.range(3).select(key)), [join])
+
+
+def test_a_table_that_a_function_computes_may_have_changed(spark: SparkSession, tmp_path: Path) -> None:
+    path, hour_ago = tmp_path / "names.parquet", time.time() - 3600
+    pq.write_table(pa.table({"k": [1, 2]}), path)
+    os.utime(path, (hour_ago,) * 2)
+    look_up = F.udf(lambda k: f"name {k}")
+    rows = spark.read.parquet(str(path))
+    for computed in (rows.select("k", look_up("k").alias("name")), rows.mapInArrow(lambda some: some, "k bigint")):
+        assert not static_table(computed).isSameAs(static_table(computed))
+    assert static_table(rows).isSameAs(static_table(rows))
+
+
+@pytest.mark.parametrize("folder", ["my names", "hour=2024-01-01 00%3A00"])
+def test_a_table_is_known_again_whatever_its_folder_is_called(spark: SparkSession, tmp_path: Path, folder: str) -> None:
+    path, hour_ago = tmp_path / folder / "names.parquet", time.time() - 3600
+    path.parent.mkdir()
+    pq.write_table(pa.table({"k": [1, 2]}), path)
+    os.utime(path, (hour_ago,) * 2)
+    read = str(path.parent if " n" in folder else tmp_path)
+    first, second = (static_table(spark.read.parquet(read)) for _ in range(2))
+    assert second.isSameAs(first)
+
+
+def test_what_is_observed_of_a_table_is_sparks(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "in", [table(batch) for batch in range(3)])
+    names = tables(spark)["k"].observe("names", F.count("*").alias("rows"), F.max("weight").alias("most"))
+
+    def query() -> DataFrame:
+        return by(watermarked(stream(spark, folder)).join(F.broadcast(names), "k"), "label")
+
+    (_, plain, _), (_, ours, _) = (ran(query(), tmp_path, **conf) for conf in ({"mode": "off"}, {"ingest": "files"}))
+    observed = [[json.loads(entry.json).get("observedMetrics") for entry in progress] for progress in (plain, ours)]
+    assert observed[0][0]["names"]["rows"] > 0
+    assert observed[1] == observed[0]

@@ -80,7 +80,7 @@ class Compactor(threading.Thread):
             folded, needed = None, 0
             try:
                 folded = self._folding.fold(job)
-                _log.info("query %s: folded %d blocks", job.query.hex()[:8], len(job.blocks))
+                _log.debug("query %s: folded %d blocks", job.query.hex()[:8], len(job.blocks))
             except SlashError as error:
                 needed = error.wanted_bytes if isinstance(error, ArenaFullError) else 0
                 _log.warning("query %s: %d blocks stay as they are: %s", job.query.hex()[:8], len(job.blocks), error)

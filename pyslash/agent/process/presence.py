@@ -16,6 +16,9 @@ from contextlib import suppress
 from pyslash.agent.process.runtime import RuntimeDirectory, is_open_file
 from pyslash.errors import AgentStartError
 
+_MOST_LOG_BYTES = 16 << 20
+_KEPT_LOG_BYTES = 1 << 20
+
 _log = logging.getLogger(__name__)
 
 
@@ -44,8 +47,11 @@ class Presence:
         self._write_descriptor()
 
     def keep(self) -> None:
-        """Puts back what is missing; what cannot be put back now is tried again the next time."""
+        """Puts back what is missing; what cannot be put back now is tried again the next time. Of a log that has grown
+        its end is kept.
+        """
         try:
+            self._limit_log()
             if self._is_whole():
                 return
             self._runtime.make()
@@ -88,6 +94,16 @@ class Presence:
         unfinished = self._runtime.descriptor.with_suffix(".new")
         unfinished.write_text(self._descriptor)
         unfinished.rename(self._runtime.descriptor)
+
+    def _limit_log(self) -> None:
+        log = self._runtime.log
+        if log.exists() and log.stat().st_size > _MOST_LOG_BYTES:
+            with open(log, "r+b") as file:
+                file.seek(-_KEPT_LOG_BYTES, os.SEEK_END)
+                end = file.read()
+                file.seek(0)
+                file.truncate()  # whoever writes to it appends
+                file.write(end)
 
     def _reopen_log(self) -> None:
         sys.stderr.flush()

@@ -11,6 +11,8 @@ from pyslash.agent.store.own_blocks import OwnBlocks
 from pyslash.errors import FencedError, InvalidRequestError
 from pyslash.units import BEFORE_ALL_PANES, BEFORE_ALL_RUNS, NO_EPOCH, NO_RUN, ArenaOffset, Epoch, Run
 
+_MOST_CLAIMED = 256  # a call that arrives twice does so soon
+
 
 @dataclass
 class Replica(BlockSet):
@@ -57,7 +59,7 @@ class QueryState:
     keeps_changes: bool = True  # what the newest epoch has added is not folded; a commit says whether that is needed
     first_live_pane: int = BEFORE_ALL_PANES
     own: OwnBlocks = field(default_factory=OwnBlocks)
-    claimed: set[str] = field(default_factory=set)  # files that this run has had written beside epochs
+    claimed: dict[str, None] = field(default_factory=dict)  # the last files that this run has had written beside epochs
     restored: dict[str, tuple[int, int]] = field(default_factory=dict)  # files whose blocks are live: bytes and CRC
     restoring: dict[str, int] = field(default_factory=dict)  # how many blocks of other files are
     restored_by: Run = BEFORE_ALL_RUNS  # the run that has cut the files into shares, of which it has one
@@ -85,7 +87,9 @@ class QueryState:
         self.check_snapshots(run)
         if name in self.claimed:
             raise InvalidRequestError(f"the file {name} was asked for before")
-        self.claimed.add(name)
+        self.claimed[name] = None
+        if len(self.claimed) > _MOST_CLAIMED:
+            del self.claimed[next(iter(self.claimed))]
 
     def check_snapshots(self, run: Run) -> None:
         """Passes while a snapshot of this run, which the state belongs to, is worth anything.

@@ -119,6 +119,12 @@ class Standby:
         for source in [source for source, incoming in state.incoming.items() if incoming.epoch != but_of]:
             self.abandon(query, state, source)
 
+    def forget_older(self, query: bytes, state: QueryState, epoch: Epoch) -> None:
+        """Replicas that have not followed to an epoch go: their agents have other standbys."""
+        for source in [source for source, replica in state.replicas.items() if replica.epoch < epoch]:
+            self.abandon(query, state, source)
+            state.replicas.pop(source).forget(self._holding)
+
     def check_commit(self, state: QueryState, source: str, epoch: Epoch, blocks: list[list[int]]) -> None:
         """Passes if the replica is at the epoch, or its blocks of the epoch, the very ones, are sealed.
 

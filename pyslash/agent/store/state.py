@@ -68,6 +68,7 @@ class AgentState:
                 self._commit(query, state, request)
                 for source, _ in request.replicas:
                     self.standby.commit(query, state, source, request.epoch)
+                self.standby.forget_older(query, state, request.epoch)
                 self.queries[query] = state
                 self.counters["commits"] += 1
             return {"freed": state.freed, **self.reply(state, request.known)}

@@ -58,9 +58,16 @@ _starting: dict[str, tuple[int, str | None]] = {}
 # One secret an application: agents and drivers derive each query's token from it.
 _secret = secrets.token_bytes(SECRET_BYTES)
 _runners: dict[str, tuple[StreamingQuery, EpochRunner, bool]] = {}
+_callbacks: dict[str, EpochCallback] = {}
 # Of a query that has ended only its figures are kept, and of so many queries: one may be started again and again.
 _MOST_ENDED = 100
 _ended: dict[str, ProgressLog] = {}
+
+
+def share(secret: bytes) -> None:
+    """The application's secret, which a process before this one may have had."""
+    global _secret
+    _secret = secret
 
 
 def runner_of(query: StreamingQuery) -> EpochRunner | None:
@@ -188,10 +195,12 @@ def _take_over(
     rows = its_way if its_way is not None else query.rows
     rows = with_few_windows(bridge.java, rows) if windows_truncated else rows
     with _without_schema_check(spark):
-        started = query.on_pyslash(rows, EpochCallback(spark, runner))
+        epochs = EpochCallback(spark, runner)
+        started = query.on_pyslash(rows, epochs)
     temporary = settings.checkpoint(spark) is None
     with _lock:
         _runners[str(started.runId)] = (started, runner, temporary)
+        _callbacks[str(started.runId)] = epochs
     _sweeper.wake()
     running_queries.add(spark, started)
     if watch is not None:
@@ -259,10 +268,13 @@ def _sweep_one(run: str, waits: bool) -> None:
         runner.end(resumable=not temporary)
         with _lock:
             del _runners[run]
+            epochs = _callbacks.pop(run, None)
             if runner.progress is not None:
                 _ended[run] = runner.progress
             for old in list(_ended)[:-_MOST_ENDED]:
                 del _ended[old]
+        if epochs is not None:
+            epochs.hang_up()
     finally:
         runner.ending.release()
 

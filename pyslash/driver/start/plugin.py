@@ -90,8 +90,7 @@ class PluginCallback:
             java.refuseSettings(words) if isinstance(error, ConfigError) else java.refuse(words)
             raise
         except Exception as error:
-            if thrown_by_jvm(error) is None:
-                java.refuse(told_of_failure(error))
+            java.refuse(told_of_failure(error))  # unless Spark has thrown it
             raise
 
     class Java:

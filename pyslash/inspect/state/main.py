@@ -21,6 +21,7 @@ from pyslash.inspect.state import dump
 from pyslash.inspect.state.cells import cells
 from pyslash.inspect.state.join_rows import SIDES
 from pyslash.inspect.state.verify import verify
+from pyslash.plan.change.identity import PlanIdentity
 from pyslash.state.backfill import Backfills
 from pyslash.state.manifest import Manifest
 from pyslash.state.savepoint import drop, fork, save, savepoints
@@ -93,7 +94,7 @@ def _list(args: argparse.Namespace) -> int:
             written = "-" if head.epoch > 1 << 62 else head.epoch  # a compaction's result is of many epochs
             kind = "snapshot" if file.snapshot else "epoch"
             panes = [pane for pane, _, _ in head.panes]
-            times = [dump.time_of(pane) for pane in (panes[0], panes[-1])] if panes else ["-", "-"]
+            times = [_begin_of(pane, manifest.identity) for pane in (panes[0], panes[-1])] if panes else ["-", "-"]
             blocks.append((file.name, kind, index, written, head.groups, head.length, *times))
     _print(epochs)
     print(f"\nstate as of epoch {manifest.epoch}" + ": in memory alone (spark.slash.durability)" * in_memory)
@@ -107,6 +108,13 @@ def _list(args: argparse.Namespace) -> int:
         print("\nbackfills")
         _print([("name", "made", "groups", "state"), *filled])
     return 0
+
+
+def _begin_of(pane: int, plan: PlanIdentity) -> str:
+    """When a pane begins; its number, where it is no slice of time."""
+    if plan.session or plan.operator == "transformWithState":
+        return str(pane)
+    return "-" if plan.window.is_all_time else dump.time_of(pane)
 
 
 def _backfills(checkpoint: str, known: dict[Epoch, Manifest]) -> Iterator[Sequence[object]]:

@@ -138,7 +138,8 @@ class WithinWatermarkPlan(DeduplicationPlan):
     def explain_lines(self) -> list[tuple[str, str]]:
         """What it does, for `explain`: names, and what there is of each."""
         *told, _ = self.candidates.explain_lines
-        return [*told, ("kept", f"for {self.delay_us / 1e6:g} s after {self.time.sql} of the row that was emitted")]
+        seconds = f"{self.delay_us / 1e6:f}".rstrip("0").rstrip(".")
+        return [*told, ("kept", f"for {seconds} s after {self.time.sql} of the row that was emitted")]
 
     @property
     def columns_of_candidates(self) -> list[int]:

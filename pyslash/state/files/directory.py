@@ -161,7 +161,8 @@ class BlockDirectory:
             CorruptBlockError: of another length or checksum.
             CheckpointError: missing, or cannot be read.
         """
-        data = self.content(file.name)
+        # A snapshot may be many times as large as the memory that its reader has: pages of a mapping can be dropped.
+        data = self.mapped(file) if self.is_local else self.content(file.name)
         if data.size != file.bytes or crc32c(data) != file.crc:
             raise CorruptBlockError(
                 f"{self.location}/{file.name} has {data.size} bytes of CRC32C {crc32c(data):08x}, its manifest says "

@@ -300,3 +300,12 @@ def test_epochs_are_listed_though_their_state_is_in_memory_alone(written: Writte
     said = capsys.readouterr().out
     assert [line.split()[0] for line in said.splitlines()[1:3]] == [str(epoch) for epoch in state.epochs()[:2]]
     assert "in memory alone" in said
+
+
+def test_a_pane_of_sessions_is_a_number_and_no_time(tmp_path: Path, capsys: Said) -> None:
+    head, _, *rest = PLAN.splitlines()
+    plan = "\n".join([head, "window 1 1 0", "session 5000000 0", *rest, ""])
+    write_two_epochs(tmp_path, plan)
+    assert main(["state", "list", str(tmp_path)]) == 0
+    _, blocks = capsys.readouterr().out.split("\n\n")
+    assert all(line.split()[-2:] == ["0", "0"] for line in blocks.splitlines()[2:])

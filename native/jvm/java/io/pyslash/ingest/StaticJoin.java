@@ -7,6 +7,7 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.optimizer.BuildRight$;
+import org.apache.spark.sql.catalyst.plans.logical.CollectMetrics;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.SparkPlan;
@@ -46,6 +47,9 @@ final class StaticJoin {
   Map<String, Object> describe(FilterText ofFiles) {
     if (join.condition().isDefined()) {
       throw new OnlySpark("it joins by " + join.condition().get().sql());
+    }
+    if (logical().exists(node -> node instanceof CollectMetrics)) {
+      throw new OnlySpark("what it joins with is observed");
     }
     List<Attribute> columns = CollectionConverters.asJava(table().output());
     if (!ids(columns).equals(ids(CollectionConverters.asJava(logical().output())))) {

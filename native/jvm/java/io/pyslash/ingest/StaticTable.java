@@ -2,18 +2,27 @@ package io.pyslash.ingest;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.ObjectConsumer;
+import org.apache.spark.sql.catalyst.plans.logical.ObjectProducer;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** A table that a stream is joined with, as one micro-batch sees it. */
@@ -21,6 +30,8 @@ public final class StaticTable {
   private static final int MOST_FILES = 64; // to ask of each whether it has changed
   // A file that was younger when it was asked may have been written again since, within the same tick of its times.
   private static final long SETTLED_MILLIS = 60_000;
+
+  private static final Seq<Expression> NONE = CollectionConverters.asScala(List.<Expression>of()).toSeq();
 
   private final SparkSession session;
   private final LogicalPlan plan;
@@ -66,7 +77,7 @@ public final class StaticTable {
 
   /** What all its rows come from, asked anew; empty if that is not a few files and constants alone. */
   private Optional<List<FileStatus>> files() {
-    if (!plan.deterministic() || plan.subqueriesAll().nonEmpty()) {
+    if (!plan.deterministic() || plan.subqueriesAll().nonEmpty() || asksUsers(plan)) {
       return Optional.empty();
     }
     List<FileStatus> found = new ArrayList<>();
@@ -78,13 +89,12 @@ public final class StaticTable {
       if (!(leaf instanceof LogicalRelation relation && relation.relation() instanceof HadoopFsRelation ofFiles)) {
         return Optional.empty();
       }
-      String[] paths = ofFiles.location().inputFiles();
-      if (paths.length > MOST_FILES - found.size()) {
+      List<Path> paths = paths(ofFiles.location());
+      if (paths.size() > MOST_FILES - found.size()) {
         return Optional.empty();
       }
-      for (String path : paths) {
+      for (Path file : paths) {
         try {
-          Path file = new Path(path);
           found.add(file.getFileSystem(configuration).getFileStatus(file));
         } catch (IOException gone) {
           return Optional.empty(); // Spark is to say what that means
@@ -92,5 +102,23 @@ public final class StaticTable {
       }
     }
     return Optional.of(found);
+  }
+
+  /** Spark's own indexes write paths as parts of a URL. */
+  private static List<Path> paths(FileIndex index) {
+    FileIndex listed = index instanceof CatalogFileIndex catalog ? catalog.filterPartitions(NONE) : index;
+    return listed instanceof PartitioningAwareFileIndex known
+        ? CollectionConverters.asJava(known.allFiles()).stream().map(FileStatus::getPath).toList()
+        : Arrays.stream(listed.inputFiles()).map(Path::new).toList();
+  }
+
+  /** Whether a function of the user's is called, which Spark does in each micro-batch: it may look at anything. */
+  private static boolean asksUsers(LogicalPlan plan) {
+    return plan.exists(
+        node ->
+            node instanceof ObjectProducer
+                || node instanceof ObjectConsumer
+                || CollectionConverters.asJava(node.expressions()).stream()
+                    .anyMatch(one -> one.exists(part -> part instanceof UserDefinedExpression)));
   }
 }

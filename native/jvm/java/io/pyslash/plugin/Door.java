@@ -1,5 +1,7 @@
 package io.pyslash.plugin;
 
+import java.security.SecureRandom;
+import java.util.HexFormat;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -9,6 +11,12 @@ import org.apache.spark.sql.classic.SparkSession;
 
 /** What the Python process beside the driver finds when it has come in. */
 public final class Door {
+  private static final byte[] SECRET = new byte[32];
+
+  static {
+    new SecureRandom().nextBytes(SECRET);
+  }
+
   private final SparkContext spark;
   private final SparkSession session;
   private final CompletableFuture<Answering> answering;
@@ -21,6 +29,11 @@ public final class Door {
 
   public JavaSparkContext context() {
     return JavaSparkContext.fromSparkContext(spark);
+  }
+
+  /** That of all agents, in hexadecimal digits: they live as long as this JVM, whichever process asks them. */
+  public String secret() {
+    return HexFormat.of().formatHex(SECRET);
   }
 
   /** One of the application's. */

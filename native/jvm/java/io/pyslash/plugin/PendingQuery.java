@@ -86,9 +86,9 @@ public final class PendingQuery {
     failure = new IllegalArgumentException(words);
   }
 
-  /** The query does not start. */
+  /** The query does not start. What Spark has thrown says more. */
   public void refuse(String words) {
-    failure = new UnsupportedOperationException(words);
+    failure = failure == null ? new UnsupportedOperationException(words) : failure;
   }
 
   private StreamingQuery started(QueryStart start) {

@@ -1,12 +1,17 @@
 package io.pyslash.plugin;
 
+import java.io.IOException;
 import java.net.InetAddress;
+import java.util.HashMap;
+import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import javax.net.SocketFactory;
+import py4j.ClientServerConnection;
 import py4j.Gateway;
 import py4j.JavaServer;
+import py4j.Py4JClientConnection;
 import py4j.Py4JJavaServer;
 import py4j.Py4JPythonClient;
 import py4j.PythonClient;
@@ -51,6 +56,7 @@ final class PythonGateway implements AutoCloseable {
   }
 
   private static final class Client extends PythonClient {
+    private final Map<Thread, ClientServerConnection> ofThreads = new HashMap<>();
     private final String secret;
 
     Client(Gateway gateway, int port, InetAddress address, Py4JJavaServer server, String secret) {
@@ -67,6 +73,26 @@ final class PythonGateway implements AutoCloseable {
           0,
           secret);
       this.secret = secret;
+    }
+
+    /** py4j keeps the connection of each thread, ended or not, and Python a thread for each connection. */
+    @Override
+    protected Py4JClientConnection getConnection() throws IOException {
+      ClientServerConnection connection = (ClientServerConnection) super.getConnection();
+      synchronized (ofThreads) {
+        if (ofThreads.put(Thread.currentThread(), connection) != connection) {
+          ofThreads.entrySet().removeIf(one -> !one.getKey().isAlive() && isClosed(one.getValue()));
+        }
+      }
+      return connection;
+    }
+
+    private boolean isClosed(ClientServerConnection ended) {
+      connections.remove(ended);
+      if (ended.isInitiatedFromClient()) {
+        ended.shutdown();
+      }
+      return true;
     }
 
     @Override

@@ -20,8 +20,10 @@ import scala.runtime.BoxedUnit;
  * that read messages know nothing of an added jar.
  */
 public final class DriverAnswers implements RpcEndpoint, AutoCloseable {
+  private static final int MOST_AT_ONCE = 8;
   private static final Executor THREADS =
-      Executors.newCachedThreadPool(
+      Executors.newFixedThreadPool( // py4j keeps a connection for each thread that has called Python
+          MOST_AT_ONCE,
           work -> {
             Thread thread = new Thread(work, "pyslash answers");
             thread.setDaemon(true);

@@ -103,6 +103,7 @@ public final class QueryStart {
   }
 
   private static String stringOf(Option<?> option) {
-    return option.isEmpty() ? null : option.get().toString();
+    Object value = option.isEmpty() ? null : option.get(); // of PySpark's option(name, None) it is there, and null
+    return value == null ? null : value.toString();
   }
 }
