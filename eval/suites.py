@@ -34,7 +34,8 @@ from eval.workloads import (
 )
 from eval.workloads.arbitrary import KINDS
 from eval.workloads.nexmark import QUERIES, RATE, SELECTS
-from eval.workloads.shapes import KINDS as SHAPES, QUANTILES
+from eval.workloads.shapes import KINDS as SHAPES
+from eval.workloads.shapes import QUANTILES
 
 
 def nexmark_title(number: int) -> str:

@@ -261,8 +261,8 @@ class OperatorRun:
             self.state.coordinator.release(AFTER_ALL_PANES)
 
     def free_after_failure(self, resumable: bool) -> None:
-        """The same of a run whose agents were lost, and that no other one could follow. What a restart has from files goes
-        whatever run holds it by now.
+        """The same of a run whose agents were lost, and that no other one could follow. What a restart has from files
+        goes, whatever run holds it by now.
 
         Raises:
             SlashError: an agent still holds some.

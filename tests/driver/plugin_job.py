@@ -2,8 +2,8 @@
 
 python plugin_job.py INPUT FOLDER CASE...
 
-A case is one of `CASES`; or one of `KILLS`, or "at " and a point of an epoch (`tests/faults/test_side_car.py`), where the
-process beside the driver dies.
+A case is one of `CASES`; or one of `KILLS`, or "at " and a point of an epoch (`tests/faults/test_side_car.py`), where
+the process beside the driver dies.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from pyslash.driver.start import hook
 from pyslash.errors import ConfigError, RowBridgeUnavailableError, SlashError
 from pyslash.plan.output_mode import OutputMode
 from pyslash.spark import own_errors
-from pyslash.spark.failure import EpochCallback, thrown_by_jvm
+from pyslash.spark.failure import EpochCallback
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.writer import WriterSettings
 
