@@ -63,8 +63,7 @@ def report(source: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[dict
 
 @pytest.fixture(scope="module")
 def kills(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    found: dict[str, Any] = run(source, tmp_path_factory.mktemp("kills"), *plugin_job.KILLS)[0]["kills"]
-    return found
+    return run(source, tmp_path_factory.mktemp("kills"), "function", *plugin_job.KILLS)[0]
 
 
 @pytest.mark.parametrize("case", plugin_job.CASES)
@@ -79,11 +78,11 @@ def test_a_query_gives_in_each_micro_batch_what_it_gives_on_plain_spark(
 
 @pytest.mark.parametrize("point", plugin_job.KILLS)
 def test_the_process_beside_the_driver_may_die_and_no_row_is_lost_doubled_or_wrong(
-    report: tuple[dict[str, Any], str], kills: dict[str, Any], point: str
+    kills: dict[str, Any], point: str
 ) -> None:
-    found = kills[point]
+    found = kills["kills"][point]
     assert "the Python process of pyslash has " in found["said"]
-    assert found["rows"] == sorted(row for rows in report[0]["function"]["off"].values() for row in rows)
+    assert found["rows"] == sorted(row for rows in kills["function"]["off"].values() for row in rows)
 
 
 def test_sessions_whose_manager_is_there_before_their_first_plan_keep_their_listeners(

@@ -14,8 +14,8 @@ from pyslash.errors import InvalidInputError, StateLostError
 from pyslash.state.backfill import Backfills
 
 
-def manifest(epoch: int, run: int) -> Any:
-    return SimpleNamespace(epoch=epoch, run=run)
+def manifest(epoch: int, run: int, is_of_spark: bool = False) -> Any:
+    return SimpleNamespace(epoch=epoch, run=run, is_of_spark=is_of_spark)
 
 
 def looked(*manifests: Any) -> Any:
@@ -53,6 +53,8 @@ def test_one_is_due_until_a_manifest_of_the_run_that_took_it_is_there(tmp_path: 
     assert names(backfills, manifest(2, 7), looked(manifest(2, 7))) == ["archive"]
     assert names(backfills, manifest(3, 7), looked(manifest(3, 7))) == []
     assert names(backfills, manifest(3, 8), looked(manifest(3, 8))) == ["archive"]  # that run failed before it
+    of_spark = manifest(3, 8, is_of_spark=True)
+    assert names(backfills, of_spark, looked(of_spark)) == []  # which has had it, and gives it back
     assert names(backfills, manifest(200, 7), looked(manifest(200, 7))) == []  # its manifest has been purged
     backfills.take("archive", 4, 8)
     assert names(backfills, manifest(3, 7), looked(manifest(3, 7))) == ["archive"]  # the last run's record counts
