@@ -25,6 +25,7 @@ from pyslash.driver.sinks import OpenSink
 from pyslash.driver.start.hook import runner_of
 from pyslash.errors import UnsupportedQueryError
 from pyslash.spark.jvm_bridge import JvmBridge
+from pyslash.spark.session import changed
 from tests.support.stream import Stream, seconds
 
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("k", pa.int64()), ("v", pa.int64())])
@@ -414,10 +415,6 @@ MISUSES: dict[str, tuple[Callable[[Target], None], Misuse]] = {
     "memory without a name": (nothing, lambda t: t.writer().format("memory").start()),
     "memory from a checkpoint": (earlier_query, lambda t: t.writer().start(format="memory", queryName=t.name)),
     "a temporary view": (view, lambda t: t.writer().toTable(t.name)),
-    "a checkpoint that is None": (
-        nothing,
-        lambda t: t.writer().option("checkpointLocation", None).start(format="noop"),
-    ),
     "a view": (table, lambda t: t.writer().toTable("misused_view")),
     "a table of another format": (table, lambda t: t.writer().format("parquet").toTable("misused")),
     "a catalog that is not there": (nothing, lambda t: t.writer().toTable("papyrus.a.b")),
@@ -460,3 +457,14 @@ def test_require_holds_for_tables(stream: Stream) -> None:
         assert stream.spark.table("refused").count() == 0
     finally:
         stream.spark.sql("DROP TABLE IF EXISTS refused")
+
+
+@pytest.mark.parametrize("option", ["checkpointLocation", "queryName"])
+def test_an_option_that_is_none_is_as_if_it_were_not_there(stream: Stream, option: str) -> None:
+    """As where a job asks its environment for it."""
+    counted = stream.read().groupBy("k").count().writeStream.outputMode("update").option(option, None)
+    with changed(stream.spark, {"spark.slash.mode": "require"}):
+        query = counted.format("noop").trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    assert pyslash.progress(query)
+    assert query.name is None

@@ -16,7 +16,7 @@ from pyslash.inspect.state import dump
 from pyslash.plan.change.identity import OF_A_PROCESSOR
 from pyslash.plan.window import NO_WATERMARK_US
 from pyslash.state.files import directory
-from pyslash.state.files.directory import BlockDirectory
+from pyslash.state.files.directory import BlockDirectory, BlockFile
 from pyslash.state.stored import StoredState
 from pyslash.units import Epoch
 from tests.model.rows import Row, batch_of
@@ -221,19 +221,19 @@ def test_a_query_that_runs_deletes_an_old_manifest_meanwhile(
 def test_a_query_that_runs_replaces_a_file_meanwhile(
     written: Written, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = BlockDirectory.content
+    read = BlockDirectory.read
     first, second = written.files
 
-    def late(self: BlockDirectory, name: str) -> pa.Buffer:
-        if name == first.name:
+    def late(self: BlockDirectory, one: BlockFile) -> pa.Buffer:
+        if one.name == first.name:
             last = StoredState.at(str(written.location)).manifest(Epoch(1))
             (file,) = [file for file in last.files if file.name == second.name]
             next_one = written.location / "slash" / "manifests" / "2"
             next_one.write_bytes(replace(last, epoch=Epoch(2), files=[file]).encode())
             first.unlink()
-        return content(self, name)
+        return read(self, one)
 
-    monkeypatch.setattr(BlockDirectory, "content", late)
+    monkeypatch.setattr(BlockDirectory, "read", late)
     assert main(["state", "verify", str(written.location)]) == 0
     assert capsys.readouterr().out.startswith("2 manifests, 1 files, ")
 
