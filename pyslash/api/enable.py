@@ -16,6 +16,9 @@ logger = logging.getLogger("pyslash")
 def enable(spark: SparkSession) -> None:
     """Run the streaming queries that pyslash covers on pyslash: in this session, the default one, and later ones.
 
+    Later ones are those of `newSession` and of Spark's own copies. One that `SparkSession.builder.create()` makes is to
+    be enabled by itself; with the plugin none has to be.
+
     Executors on this machine run the driver's Python, unless `PYSPARK_PYTHON` or `spark.pyspark.python` is set. Spark's
     log says of each query whether pyslash runs it. Queries that stay on plain Spark, too, write their log files to a
     local disk without forking processes (`spark.slash.logs`).
