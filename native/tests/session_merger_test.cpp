@@ -345,6 +345,25 @@ TEST(SessionMerger, LateRowsOfATaskAreJudgedByItsSessions) {
   EXPECT_EQ(accumulator.max_event_time(), 98);
 }
 
+// The list of a key begins with its latest session: rows in another order must not walk all of it each time.
+TEST(SessionMerger, AKeyWithManySessionsTakesItsRowsInAnyOrder) {
+  constexpr int64_t sessions = 100'000;
+  std::vector<Row> rows;
+  for (int64_t i = sessions; i-- > 0;) rows.push_back({20 * i, 10, 7, i});
+  for (int64_t i = sessions; i-- > 0;) rows.push_back({20 * i + 5, 10, i % 2 == 0 ? 7 : 8, 1});
+  for (const bool shuffled : {false, true}) {
+    if (shuffled) std::shuffle(rows.begin(), rows.end(), std::mt19937_64(7));
+    Query query(10);
+    query.update(0, rows, never);
+    std::vector<Session> expected = Model().epoch(rows, never, INT64_MAX);
+    SessionMerger merger = query.merger(INT64_MAX);
+    const std::vector<Session> found = collected([&](size_t most) { return merger.next(most); });
+    std::ranges::sort(expected);
+    EXPECT_EQ(found.size(), static_cast<size_t>(sessions + sessions / 2));
+    EXPECT_EQ(found, expected);
+  }
+}
+
 TEST(SessionMerger, PlansOfSessionsHaveRules) {
   const auto parse = [](const std::string& lines) { Plan::parse("pyslash-plan 1\nwindow 1 1 0\n" + lines); };
   const std::string rest = "column int64 0\nkey 1\naggregate count - 0\n";

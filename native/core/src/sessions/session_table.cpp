@@ -1,6 +1,7 @@
 #include "sessions/session_table.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "pyslash/crc32c.h"
@@ -27,6 +28,7 @@ void SessionTable::clear() {
   keys_.clear();
   table_.clear();
   first_.clear();
+  last_.clear();
   next_.clear();
   joined_.clear();
   staged_.clear();
@@ -40,6 +42,7 @@ void SessionTable::clear() {
 void SessionTable::fit(size_t spare) {
   const size_t slots = keys_.size() + spare;
   first_.resize(slots, end);
+  last_.resize(slots, end);
   next_.resize(slots, unused);
   bounds_of(states_).resize(slots);
 }
@@ -56,17 +59,25 @@ uint32_t SessionTable::add(uint32_t anchor, int64_t start, int64_t stop, Make&& 
   SessionBounds& bounds = bounds_of(states_);
   uint32_t later = end;
   uint32_t at = first_[anchor];
+  const uint32_t last = last_[anchor];
+  if (last != end && in_list(next_[last]) && bounds.starts[last] > stop) {
+    later = last;
+    at = next_[last];
+  }
   while (at != end && bounds.starts[at] > stop) {
     later = at;
     at = next_[at];
+    ++steps_;
   }
   if (at == end || bounds.ends[at] < start) {
     const uint32_t slot = make();
     next_[slot] = at;
     (later == end ? first_[anchor] : next_[later]) = slot;
+    last_[anchor] = slot;
     ++sessions_;
     return slot;
   }
+  last_[anchor] = at;
   bounds.starts[at] = std::min(bounds.starts[at], start);
   bounds.ends[at] = std::max(bounds.ends[at], stop);
   for (uint32_t earlier = next_[at]; earlier != end && bounds.ends[earlier] >= bounds.starts[at]; earlier = next_[at]) {
@@ -84,7 +95,19 @@ void SessionTable::take(const SessionInput& input, uint32_t* groups) {
   table_.find_or_insert(input.keys, input.rows, keys_, anchors_.data());
   fit();
   SessionBounds& bounds = bounds_of(states_);
-  for (const uint32_t row : input.rows) {
+  std::span<const uint32_t> rows = input.rows;
+  bool is_sorted = false;
+  steps_ = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    sorts_ = sorts_ || steps_ > most_unsorted * (i + spare_slots);
+    if (sorts_ && !is_sorted) {  // lists are long: what is left is taken in their order
+      sorted_.assign(rows.begin() + static_cast<ptrdiff_t>(i), rows.end());
+      std::ranges::stable_sort(sorted_, std::greater{}, [&](uint32_t row) { return input.starts[row]; });
+      rows = sorted_;
+      i = 0;
+      is_sorted = true;
+    }
+    const uint32_t row = rows[i];
     const int64_t start = input.starts[row], stop = input.ends[row];
     groups[row] = add(anchors_[row], start, stop, [&] {
       const uint32_t slot = new_slot(anchors_[row], input.keys, row);

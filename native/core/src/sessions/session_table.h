@@ -107,6 +107,7 @@ class SessionTable {
   StateSet states_;
   KeyTable table_;
   std::vector<uint32_t> first_;                        // by anchor
+  std::vector<uint32_t> last_;                         // by anchor: the slot that has taken something last, or had
   std::vector<uint32_t> next_;                         // by slot
   std::vector<std::pair<uint32_t, uint32_t>> joined_;  // into the first of the two, in this order
   std::vector<Staged> staged_;
@@ -115,6 +116,9 @@ class SessionTable {
   std::vector<uint32_t> anchors_;  // of a batch's or a segment's rows
   std::vector<uint32_t> slots_;
   std::vector<uint8_t> parts_;  // by anchor
+  uint64_t steps_ = 0;          // past sessions of lists
+  bool sorts_ = false;          // lists are long: rows are taken in the order of their lists
+  std::vector<uint32_t> sorted_;
 };
 
 }  // namespace pyslash
