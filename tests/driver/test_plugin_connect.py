@@ -107,6 +107,25 @@ def test_of_a_python_that_has_died_the_server_keeps_no_socket(server: Server, tm
     assert _listening(server.pid) == before
 
 
+MANY = """
+for _ in range(30):
+    connect.explain(spark.readStream.format("rate").load().groupBy("value").count(), "update")
+"""
+
+
+def test_questions_leave_no_connection_behind(server: Server, tmp_path: Path) -> None:
+    """Each of them comes in a thread of its own."""
+
+    def threads() -> int:
+        (python,) = (child for child in _children(server.pid) if b"pyslash.side_car" in _proc(child, "cmdline"))
+        return len([*Path(f"/proc/{python}/task").iterdir()])
+
+    server.run(sys.executable, "-c", EXPLAIN, server.url, folder=tmp_path)
+    before = threads()
+    server.run(sys.executable, "-c", EXPLAIN + MANY, server.url, folder=tmp_path)
+    assert threads() < before + 10
+
+
 def _proc(pid: int, name: str) -> bytes:
     return Path("/proc", str(pid), name).read_bytes()
 
