@@ -251,7 +251,7 @@ def shapes(rows: int) -> list[Comparison]:
     whole = Shape(rows=rows // 4, span_s=rows / 4 / PACE)
     fewer = replace(whole, rows=rows // 20, slide_s=1, keys=10_000, kind=QUANTILES)
     kinds = [fewer if kind == QUANTILES else replace(whole, kind=kind) for kind in SHAPES]
-    return [Comparison(each.kind, each, ("slash", BASELINE), _first(each, 4), repeats=1) for each in kinds]
+    return [Comparison(each.kind, each, ("slash", BASELINE), repeats=1) for each in kinds]
 
 
 def memory(rows: int) -> list[Comparison]:

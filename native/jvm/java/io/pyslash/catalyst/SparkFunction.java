@@ -12,8 +12,10 @@ import org.apache.spark.sql.catalyst.expressions.MutableProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.CollectList;
 import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.catalyst.expressions.aggregate.ImperativeAggregate;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Percentile;
 import org.apache.spark.sql.catalyst.expressions.aggregate.TypedImperativeAggregate;
 import org.apache.spark.unsafe.Platform;
 import scala.collection.immutable.Seq;
@@ -24,6 +26,7 @@ abstract class SparkFunction {
   private final UnsafeProjection toBytes;
   private final int fields;
   private final BufferShape shape;
+  private final boolean isAssociative;
 
   /** Of buffers only: it takes no rows. */
   static SparkFunction of(AggregateFunction function) {
@@ -41,6 +44,12 @@ abstract class SparkFunction {
     fields = function.aggBufferSchema().length();
     toBytes = UnsafeProjection.create(function.aggBufferSchema());
     shape = BufferShape.of(function);
+    isAssociative = function instanceof CollectList || function instanceof Percentile;
+  }
+
+  /** Whether buffers that are merged into one after the other give what they give in groups. */
+  final boolean isAssociative() {
+    return isAssociative;
   }
 
   /** The expression, evaluated over rows of these columns. */

@@ -83,6 +83,21 @@ final class SparkResult extends UnaryFunction {
 
   /** As Spark merges: the buffers of an epoch's tasks with each other, and then with what there was. */
   private InternalRow merged(byte[] buffers) {
+    return code().isAssociative() ? mergedInOrder(buffers) : mergedByEpoch(buffers);
+  }
+
+  /** Each into what those before it have become: none is written again to be read again. */
+  private InternalRow mergedInOrder(byte[] buffers) {
+    InternalRow all = code.empty();
+    for (int at = 0; at < buffers.length; ) {
+      int end = next(buffers, at);
+      code.merge(all, code.view(buffers, at + HEAD_BYTES, end - at - HEAD_BYTES));
+      at = end;
+    }
+    return all;
+  }
+
+  private InternalRow mergedByEpoch(byte[] buffers) {
     InternalRow all = null;
     int at = 0;
     while (at < buffers.length) {
