@@ -109,4 +109,4 @@ def _written(operator: OperatorPlan, source: StateSource, run: Run) -> list[Adop
     try:
         return [AdoptedFile(*one) for one in collect(rows.mapInArrow(task, FILE))]
     except UnsupportedQueryError as reason:  # told by the values; no manifest names what tasks have written
-        raise Uncovered(str(reason)) from reason
+        raise Uncovered(f"values of its state cannot be moved from plain Spark to pyslash: {reason}") from reason

@@ -173,6 +173,13 @@ REASONS = (
         _STAY,
     ),
     Reason("the state of {} cannot be moved between plain Spark and pyslash: {}", _CHECKPOINT, _STAY),
+    Reason("values of its state cannot be moved from plain Spark to pyslash: {}", _CHECKPOINT, _STAY),
+    Reason(
+        "plain Spark has noted the aggregates of the query's first start, {}, and takes no others: the query's have "
+        "changed since, or it is another one ({})",
+        _CHECKPOINT,
+        "the aggregates that the query first started with",
+    ),
     Reason(
         "the state that plain Spark has is of another query, or in another form: {}, not {}",
         _CHECKPOINT,
