@@ -230,7 +230,7 @@ class AgentServer:
                 stream = self._streams.get(call.name)
                 if stream is not None:
                     right, act = stream
-                    self._check_right(caller, call.name, right)
+                    _check_right(caller, call.name, right)
                     act(channel, caller, call)
                     return True
                 answer = self._acted(caller, call)
@@ -246,7 +246,7 @@ class AgentServer:
         action = self._actions.get(call.name)
         if action is None:
             raise InvalidRequestError(f"there is no action {call.name[:40]!r}")
-        self._check_right(caller, call.name, action.right)
+        _check_right(caller, call.name, action.right)
         request = _parsed(action.form, call)
         directory = getattr(request, "directory", "")
         if directory and call.grant != directory_grant(self._secret, caller.query, directory):
@@ -261,10 +261,6 @@ class AgentServer:
             raise ForbiddenError(
                 f"{call.name} needs the grant of an agent that the driver has told to replicate; this one has none"
             )
-
-    def _check_right(self, caller: Caller, name: str, right: Right) -> None:
-        if caller.right < right:
-            raise ForbiddenError(f"{name} needs the right to {right.name.lower()}; this token is for {_says(caller)}")
 
     def _read(self, channel: Channel, caller: Caller, call: _Call) -> None:
         """The ranges in order, many in a frame. A reader that is slow keeps its part of the readers' budget."""
@@ -355,6 +351,11 @@ class AgentServer:
         with open(self._log_file, "rb") as log:
             log.seek(max(0, os.fstat(log.fileno()).st_size - request.last_bytes))
             return {"text": log.read(request.last_bytes).decode(errors="replace")}
+
+
+def _check_right(caller: Caller, name: str, right: Right) -> None:
+    if caller.right < right:
+        raise ForbiddenError(f"{name} needs the right to {right.name.lower()}; this token is for {_says(caller)}")
 
 
 def _parsed(form: type[Form], call: _Call) -> Form:
