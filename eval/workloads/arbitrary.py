@@ -1,4 +1,7 @@
-"""A count and a sum of each key, kept by the user's own code in Python: what a call of it, and of its state, costs."""
+"""A count and a sum of each key, kept by the user's own code in Python: what a call of it, and of its state, costs.
+
+Beside them lists and maps, a time to live, and timers: each call of state is a message between processes in Spark.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS, FRAMES, GROUP_STATE = "transformWithState", "transformWithStateInPandas", "applyInPandasWithState"
-KINDS = (ROWS, FRAMES, GROUP_STATE)
+LISTS, LIVES, TIMERS = f"{ROWS}, list and map", f"{ROWS}, time to live", f"{ROWS}, timers"
+KINDS = (ROWS, FRAMES, GROUP_STATE, LISTS, LIVES, TIMERS)
 STATE = "count long, sum long"
 RESULT = "key long, sum long, count long"
+TOLD_MS = 1_500  # of event time, of which a micro-batch has a second
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,11 @@ class Arbitrary(Grouped):
     name: ClassVar[str] = "arbitrary"
 
     kind: str = ROWS
+
+    @property
+    def is_judged_by_stream(self) -> bool:
+        """What depends on the order of rows, or on when a timer fires, is no aggregation."""
+        return self.kind in (LISTS, TIMERS)
 
     @property
     def query_name(self) -> str:
@@ -48,7 +58,8 @@ class Arbitrary(Grouped):
             return grouped.applyInPandasWithState(count_group, RESULT, STATE, self.output_mode, "NoTimeout")
         if self.kind == FRAMES:
             return grouped.transformWithStateInPandas(_frame_counter(), RESULT, self.output_mode, "None")
-        return grouped.transformWithState(_row_counter(), RESULT, self.output_mode, "None")
+        processor, time_mode = _ROWS[self.kind]
+        return grouped.transformWithState(processor(), RESULT, self.output_mode, time_mode)
 
 
 def count_group(key: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
@@ -77,6 +88,82 @@ def _row_counter() -> Any:
             yield Row(key=key[0], sum=total, count=count)
 
     return RowCounter()
+
+
+def _last_values() -> Any:
+    """The last values of a key in a list, and how many there were of each kind in a map."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class LastValues(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.last = handle.getListState("last", "value long")
+            self.counts = handle.getMapState("counts", "kind int", "count long")
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+            last = [value for (value,) in self.last.get()]
+            for row in rows:
+                last.append(row.value)
+                kind = (row.value % 4,)
+                self.counts.updateValue(kind, ((self.counts.getValue(kind) or (0,))[0] + 1,))
+            self.last.put([(value,) for value in last[-8:]])
+            count = sum(count for _, (count,) in self.counts.iterator())
+            yield Row(key=key[0], sum=sum(last[-8:]), count=count)
+
+    return LastValues()
+
+
+def _living_counter() -> Any:
+    """The count and the sum, which are forgotten when a key has had no rows for an hour."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class LivingCounter(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.state = handle.getValueState("totals", STATE, ttlDurationMs=3_600_000)
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+            count, total = self.state.get() or (0, 0)
+            for row in rows:
+                count, total = count + 1, total + row.value
+            self.state.update((count, total))
+            yield Row(key=key[0], sum=total, count=count)
+
+    return LivingCounter()
+
+
+def _told_counter() -> Any:
+    """The count and the sum, told by a timer when the watermark has gone on for `TOLD_MS`."""
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor
+
+    class ToldCounter(StatefulProcessor):
+        def init(self, handle: Any) -> None:
+            self.handle = handle
+            self.state = handle.getValueState("totals", STATE)
+
+        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+            count, total = self.state.get() or (0, 0)
+            for row in rows:
+                count, total = count + 1, total + row.value
+            self.state.update((count, total))
+            if not list(self.handle.listTimers()):
+                self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + TOLD_MS)
+            yield from ()
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+            count, total = self.state.get()
+            yield Row(key=key[0], sum=total, count=count)
+
+    return ToldCounter()
+
+
+_ROWS = {
+    ROWS: (_row_counter, "None"),
+    LISTS: (_last_values, "None"),
+    LIVES: (_living_counter, "ProcessingTime"),
+    TIMERS: (_told_counter, "EventTime"),
+}
 
 
 def _frame_counter() -> Any:

@@ -15,6 +15,7 @@ from pyspark.sql.types import Row
 
 from pyslash.operators.transform.client import StateClient, StateHandle
 from pyslash.operators.transform.function import UserFunction
+from pyslash.operators.transform.row_class import row_class
 from pyslash.operators.transform.rows import Columns, Given, HomeRows, InputShape, listed, runs
 from pyslash.operators.transform.state.values import RowForm
 from pyslash.operators.transform.state.variables import loaded, processor_of
@@ -122,16 +123,17 @@ class _Chunks:
 
 def _rows_of_keys(batches: Iterator[pa.RecordBatch], columns: Columns) -> Iterator[tuple[Key, Iterator[Row]]]:
     for key, parts in groupby(_parts(batches, columns.keys), key=itemgetter(0)):
-        yield key, chain.from_iterable(rows for _, rows in parts)
+        yield key, chain.from_iterable(map(itemgetter(1), parts))
 
 
 def _parts(batches: Iterator[pa.RecordBatch], keys: tuple[int, ...]) -> Iterator[tuple[Key, list[Row]]]:
     """Runs of rows of the same key."""
     for batch in batches:
-        names = Row(*batch.schema.names)
         columns = [listed(column) for column in batch.columns]
-        rows = [*map(tuple.__new__, repeat(Row), zip(*columns, strict=True))]
-        for row in rows:  # what `names(*row)` makes: PySpark looks at every value once more
-            object.__setattr__(row, "__fields__", names)
-        for start, end in runs([batch.column(at) for at in keys]):
-            yield tuple(columns[at][start] for at in keys), rows[start:end]
+        row = row_class(tuple(batch.schema.names))
+        rows = [*map(tuple.__new__, repeat(row), zip(*columns, strict=True))]
+        bounds = [*runs([batch.column(at) for at in keys])]
+        starts = [start for start, _ in bounds]
+        of_runs = zip(*(map(columns[at].__getitem__, starts) for at in keys), strict=True)
+        for key, (start, end) in zip(of_runs, bounds, strict=True):
+            yield key, rows[start:end]

@@ -203,7 +203,7 @@ class Given:
     def _is_as_kept(self, row: Row) -> bool:
         """Whether its values are those of the columns, one by one."""
         names = getattr(row, "__fields__", None)
-        return not self._is_nested and type(row) is Row and len(row) == len(self._schema) and names in self._names
+        return not self._is_nested and isinstance(row, Row) and len(row) == len(self._schema) and names in self._names
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Take those of a batch, whose times may be of any zone."""

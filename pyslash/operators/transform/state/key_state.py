@@ -12,7 +12,7 @@ import marshal
 import struct
 from collections.abc import Iterable
 from itertools import chain
-from operator import index
+from operator import index, itemgetter
 
 from pyslash.operators.transform.state.values import Values
 
@@ -38,8 +38,9 @@ class KeyState:
     @classmethod
     def read(cls, kept: bytes) -> KeyState:
         """Inverse of `kept`."""
-        found = cls()
-        found.values, found.lists, found.maps, timers = marshal.loads(memoryview(kept)[_HEAD.size :])
+        found = cls.__new__(cls)
+        found.values, found.lists, found.maps, timers = marshal.loads(kept[_HEAD.size :])
+        found.timers = set()
         # Of NumPy's integers, earlier builds kept the bytes.
         if timers:
             found.timers = {one if type(one) is int else int.from_bytes(one, "little", signed=True) for one in timers}
@@ -53,7 +54,7 @@ class KeyState:
             self.maps = {name: entries for name, entries in self.maps.items() if entries}
         if not (self.values or self.lists or self.maps or self.timers):
             return b""
-        timers = sorted(self.timers)
+        timers = sorted(self.timers) if self.timers else []
         head = _HEAD.pack(timers[0] if timers else NEVER_MS, self._next_expiry())
         return head + marshal.dumps((self.values, self.lists, self.maps, timers), _MARSHAL)
 
@@ -65,9 +66,12 @@ class KeyState:
 
     def _next_expiry(self) -> int:
         first = NEVER_MS
-        for _, expiry in chain(self.values.values(), *self.lists.values(), *map(dict.values, self.maps.values())):
+        for _, expiry in self.values.values():
             if expiry < first:
                 first = expiry
+        if self.lists or self.maps:
+            entries = chain(*self.lists.values(), *map(dict.values, self.maps.values()))
+            first = min(first, min(map(itemgetter(1), entries), default=NEVER_MS))
         return first
 
     def expire(self, now_ms: int) -> None:
