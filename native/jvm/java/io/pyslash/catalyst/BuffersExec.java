@@ -45,8 +45,13 @@ import scala.runtime.AbstractFunction1;
 final class BuffersExec extends SparkPlan {
   private static final long serialVersionUID = 1L;
 
-  // So many groups at a time: a buffer may be some kilobytes on the heap.
-  private static final int MOST_GROUPS = 8192;
+  // So many groups at a time, until it is known how large their buffers are: some have kilobytes on the heap.
+  private static final int FIRST_GROUPS = 8192;
+  // Then as many as take this on the heap, about, and no fewer.
+  private static final long MOST_BYTES = 64 << 20;
+  // What a group takes there beside its buffers, and how much more these take there than written.
+  private static final int GROUP_BYTES = 400;
+  private static final int BYTES_ON_HEAP = 8;
   // Or so many rows: a buffer may hold all of them.
   private static final int MOST_ROWS = 1 << 20;
 
@@ -206,6 +211,8 @@ final class BuffersExec extends SparkPlan {
     private Map<Group, InternalRow[]> groups = new LinkedHashMap<>();
     private Iterator<Map.Entry<Group, InternalRow[]>> finished = Map.<Group, InternalRow[]>of().entrySet().iterator();
     private int taken; // rows in `groups`
+    private long written; // bytes of buffers, and
+    private long of; // their groups
 
     Rows(scala.collection.Iterator<InternalRow> rows, Layout layout, List<Attribute> input) {
       this.rows = rows;
@@ -277,9 +284,14 @@ final class BuffersExec extends SparkPlan {
       for (int i = 0; i < buffers.length; i++) {
         functions.get(i).take(buffers[i], row);
       }
-      if (++taken == MOST_ROWS || groups.size() == MOST_GROUPS) {
+      if (++taken == MOST_ROWS || groups.size() >= mostGroups()) {
         finish();
       }
+    }
+
+    private long mostGroups() {
+      long bytes = of == 0 ? Long.MAX_VALUE : GROUP_BYTES + BYTES_ON_HEAP * written / of;
+      return Math.max(FIRST_GROUPS, MOST_BYTES / bytes);
     }
 
     private void finish() {
@@ -292,6 +304,7 @@ final class BuffersExec extends SparkPlan {
       Object[] values = new Object[layout.columns.size()];
       values[0] = group.getKey().pane == Panes.TIMELESS ? null : group.getKey().pane;
       int key = 0;
+      of++;
       for (int i = 1; i < values.length; i++) {
         Column column = layout.columns.get(i);
         if (column.isKey) {
@@ -299,6 +312,7 @@ final class BuffersExec extends SparkPlan {
           key++;
         } else if (column.isBuffer) {
           byte[] buffer = functions.get(column.place).function.bytes(group.getValue()[column.place]);
+          written += buffer.length;
           values[i] = layout.folds ? FoldedBuffers.ofRows(buffer) : buffer;
         }
       }

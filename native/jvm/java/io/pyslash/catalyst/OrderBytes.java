@@ -1,21 +1,33 @@
 package io.pyslash.catalyst;
 
-import java.io.ByteArrayOutputStream;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.math.BigInteger;
 import java.math.RoundingMode;
+import java.nio.ByteOrder;
+import java.util.Arrays;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SpecializedGetters;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
 import org.apache.spark.sql.types.DayTimeIntervalType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.types.YearMonthIntervalType;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * A value of a type that native code does not know, as bytes that are ordered as Spark orders such values: byte by byte,
@@ -36,6 +48,9 @@ final class OrderBytes extends UnaryFunction {
   private static final int PRESENT = 2;
   private static final int ESCAPED = 0xff; // behind a zero within a string
   private static final int DECIMAL_BYTES = 17; // 38 digits, and a sign
+
+  private transient Whole form;
+  private transient Bytes out;
 
   private OrderBytes(Expression value) {
     super(value);
@@ -67,75 +82,110 @@ final class OrderBytes extends UnaryFunction {
 
   @Override
   Object of(Object value) {
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
-    write(value, child().dataType(), bytes);
-    return bytes.toByteArray();
+    if (form == null) {
+      form = whole(child().dataType());
+      out = new Bytes();
+    }
+    out.size = 0;
+    form.write(value, out);
+    return Arrays.copyOf(out.data, out.size);
   }
 
-  private static void write(Object value, DataType type, ByteArrayOutputStream out) {
+  /** How values of a type are written that are in hand. */
+  private interface Whole {
+    void write(Object value, Bytes out);
+  }
+
+  /** How those are that lie in a row or in an array, and are not null. */
+  private interface Field {
+    void write(SpecializedGetters from, int at, Bytes out);
+  }
+
+  private static Whole whole(DataType type) {
     if (type instanceof StructType struct) {
-      InternalRow row = (InternalRow) value;
-      for (int i = 0; i < struct.length(); i++) {
-        field(row.isNullAt(i) ? null : row.get(i, struct.fields()[i].dataType()), struct.fields()[i].dataType(), out);
+      Field[] fields = new Field[struct.length()];
+      for (int i = 0; i < fields.length; i++) {
+        fields[i] = field(struct.fields()[i].dataType());
       }
-    } else if (type instanceof ArrayType array) {
-      ArrayData elements = (ArrayData) value;
-      for (int i = 0; i < elements.numElements(); i++) {
-        field(elements.isNullAt(i) ? null : elements.get(i, array.elementType()), array.elementType(), out);
-      }
-      out.write(END);
-    } else if (value instanceof Decimal decimal) {
-      decimal(decimal, (DecimalType) type, out);
-    } else if (value instanceof UTF8String string) {
-      bytes(string.getBytes(), out);
-    } else if (value instanceof byte[] binary) {
-      bytes(binary, out);
+      return (value, out) -> fields(fields, (InternalRow) value, out);
+    }
+    if (type instanceof ArrayType array) {
+      Field element = field(array.elementType());
+      return (value, out) -> elements(element, (ArrayData) value, out);
+    }
+    return (value, out) -> out.number(((Number) value).longValue()); // an interval, or a time of the day
+  }
+
+  private static Field field(DataType type) {
+    if (type instanceof StructType struct) {
+      Whole whole = whole(type);
+      return (from, at, out) -> whole.write(from.getStruct(at, struct.length()), out);
+    }
+    if (type instanceof ArrayType) {
+      Whole whole = whole(type);
+      return (from, at, out) -> whole.write(from.getArray(at), out);
+    }
+    if (type instanceof DecimalType decimal) {
+      return (from, at, out) -> decimal(from.getDecimal(at, decimal.precision(), decimal.scale()), decimal, out);
+    }
+    if (type instanceof StringType) {
+      return (from, at, out) -> out.escaped(from.getUTF8String(at).getBytes());
+    }
+    if (type instanceof BinaryType) {
+      return (from, at, out) -> out.escaped(from.getBinary(at));
+    }
+    if (type instanceof BooleanType) {
+      return (from, at, out) -> out.number(from.getBoolean(at) ? 1 : 0);
+    }
+    if (type instanceof DoubleType) {
+      return (from, at, out) -> out.number(ordered(from.getDouble(at)));
+    }
+    if (type instanceof FloatType) {
+      return (from, at, out) -> out.number(ordered(from.getFloat(at)));
+    }
+    if (type instanceof ByteType) {
+      return (from, at, out) -> out.number(from.getByte(at));
+    }
+    if (type instanceof ShortType) {
+      return (from, at, out) -> out.number(from.getShort(at));
+    }
+    if (type instanceof IntegerType || type instanceof DateType || type instanceof YearMonthIntervalType) {
+      return (from, at, out) -> out.number(from.getInt(at));
+    }
+    return (from, at, out) -> out.number(from.getLong(at));
+  }
+
+  private static void fields(Field[] fields, InternalRow row, Bytes out) {
+    for (int i = 0; i < fields.length; i++) {
+      nullable(fields[i], row, i, out);
+    }
+  }
+
+  private static void elements(Field element, ArrayData array, Bytes out) {
+    for (int i = 0; i < array.numElements(); i++) {
+      nullable(element, array, i, out);
+    }
+    out.put(END);
+  }
+
+  private static void nullable(Field field, SpecializedGetters from, int at, Bytes out) {
+    if (from.isNullAt(at)) {
+      out.put(NULL);
     } else {
-      number(value, out);
+      out.put(PRESENT);
+      field.write(from, at, out);
     }
   }
 
-  private static void field(Object value, DataType type, ByteArrayOutputStream out) {
-    out.write(value == null ? NULL : PRESENT);
-    if (value != null) {
-      write(value, type, out);
-    }
-  }
-
-  private static void bytes(byte[] value, ByteArrayOutputStream out) {
-    for (byte one : value) {
-      out.write(one);
-      if (one == 0) {
-        out.write(ESCAPED);
-      }
-    }
-    out.write(END);
-    out.write(END);
-  }
-
-  private static void decimal(Decimal value, DecimalType type, ByteArrayOutputStream out) {
+  private static void decimal(Decimal value, DecimalType type, Bytes out) {
     BigInteger unscaled = value.toJavaBigDecimal().setScale(type.scale(), RoundingMode.HALF_UP).unscaledValue();
     byte[] shifted = unscaled.add(BigInteger.ONE.shiftLeft(8 * DECIMAL_BYTES - 1)).toByteArray(); // not negative
     int unsigned = Math.min(shifted.length, DECIMAL_BYTES); // without a byte that is there for the sign alone
     for (int i = unsigned; i < DECIMAL_BYTES; i++) {
-      out.write(0);
+      out.put(0);
     }
-    out.write(shifted, shifted.length - unsigned, unsigned);
-  }
-
-  private static void number(Object value, ByteArrayOutputStream out) {
-    long bits;
-    if (value instanceof Boolean truth) {
-      bits = truth ? 1 : 0;
-    } else if (value instanceof Double number) {
-      bits = ordered(number);
-    } else if (value instanceof Float number) {
-      bits = ordered(number.doubleValue());
-    } else {
-      bits = ((Number) value).longValue();
-    }
-    for (int shift = Long.SIZE - Byte.SIZE; shift >= 0; shift -= Byte.SIZE) {
-      out.write((int) ((bits ^ Long.MIN_VALUE) >>> shift));
+    for (int i = shifted.length - unsigned; i < shifted.length; i++) {
+      out.put(shifted[i]);
     }
   }
 
@@ -143,6 +193,42 @@ final class OrderBytes extends UnaryFunction {
   private static long ordered(double value) {
     long bits = Double.doubleToLongBits(value == 0.0 ? 0.0 : value);
     return bits < 0 ? bits ^ Long.MAX_VALUE : bits;
+  }
+
+  /** Grows, and stays for the next value. */
+  private static final class Bytes {
+    private static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.BIG_ENDIAN);
+
+    private byte[] data = new byte[64];
+    private int size;
+
+    private void need(int more) {
+      if (more > data.length - size) {
+        data = Arrays.copyOf(data, Math.max(Math.addExact(size, more), (int) Math.min(2L * size, Integer.MAX_VALUE - 8)));
+      }
+    }
+
+    private void put(int value) {
+      need(1);
+      data[size++] = (byte) value;
+    }
+
+    private void number(long value) {
+      need(Long.BYTES);
+      LONG.set(data, size, value ^ Long.MIN_VALUE);
+      size += Long.BYTES;
+    }
+
+    private void escaped(byte[] value) {
+      for (byte one : value) {
+        put(one);
+        if (one == 0) {
+          put(ESCAPED);
+        }
+      }
+      put(END);
+      put(END);
+    }
   }
 
   @Override
