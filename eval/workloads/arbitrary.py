@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 ROWS, FRAMES, GROUP_STATE = "transformWithState", "transformWithStateInPandas", "applyInPandasWithState"
 LISTS, LIVES, TIMERS = f"{ROWS}, list and map", f"{ROWS}, time to live", f"{ROWS}, timers"
-KINDS = (ROWS, FRAMES, GROUP_STATE, LISTS, LIVES, TIMERS)
+CALLS, VARIABLES = (ROWS, FRAMES, GROUP_STATE), (LISTS, LIVES, TIMERS)
+KINDS = (*CALLS, *VARIABLES)
 STATE = "count long, sum long"
 RESULT = "key long, sum long, count long"
 TOLD_MS = 1_500  # of event time, of which a micro-batch has a second
