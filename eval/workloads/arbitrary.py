@@ -39,7 +39,7 @@ class Arbitrary(Grouped):
     @property
     def is_judged_by_stream(self) -> bool:
         """What depends on the order of rows, or on when a timer fires, is no aggregation."""
-        return self.kind in (LISTS, TIMERS)
+        return self.kind in VARIABLES
 
     @property
     def query_name(self) -> str:
