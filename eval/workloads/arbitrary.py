@@ -37,11 +37,6 @@ class Arbitrary(Grouped):
     kind: str = ROWS
 
     @property
-    def is_judged_by_stream(self) -> bool:
-        """What depends on the order of rows, or on when a timer fires, is no aggregation."""
-        return self.kind in VARIABLES
-
-    @property
     def query_name(self) -> str:
         """An engine that is warm for one kind is not for the others."""
         return f"{self.name}-{self.kind}"
