@@ -3,7 +3,8 @@
     python examples/clicks_by_user.py count --input clicks/ --output counts/ --checkpoint checkpoint/
     python examples/clicks_by_user.py backfill --input archive/ --checkpoint checkpoint/
 
-The second command may run beside the first one. From its next micro-batch on the stream has counted the archive, too.
+The second command may run beside the first one. From its next micro-batch on the stream has counted the archive, too: that
+of a stream that goes on, or, of this one, which ends when it has read what there is, of the first command once more, when there are new clicks.
 """
 
 import argparse

@@ -39,7 +39,7 @@ class TriedOut(StatefulProcessor):
             tried = self.tiny.get()
             if payment.cents >= LARGE and tried is not None:
                 since = (payment.paid_at.timestamp() - tried[0].timestamp()) * 1000
-                if since <= WITHIN_MS:
+                if 0 <= since <= WITHIN_MS:
                     yield Row(
                         card=key[0],
                         tried_at=tried[0],

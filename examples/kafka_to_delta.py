@@ -5,6 +5,8 @@ with a broker and orders of its own. A window is appended once, when the waterma
 query's id and the micro-batch's in each transaction, so a micro-batch that is written again changes nothing.
 
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0,io.delta:delta-spark_4.2_2.13:4.4.0 \
+      --conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension \
+      --conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog \
       --jars "$(pyslash jar)" --properties-file spark-conf/slash.conf \
       examples/kafka_to_delta.py --servers HOST:PORT --topic orders --table revenue/ --checkpoint checkpoint/
 """

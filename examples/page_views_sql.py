@@ -3,10 +3,11 @@
 An ordinary Structured Streaming job: nothing in it knows of pyslash. SQL has the query; what reads a table as a stream
 and what starts the query are two calls around it.
 
-    spark-submit examples/page_views_sql.py views/ counts/ checkpoint/ 8
+    spark-submit examples/page_views_sql.py "$PWD/views" "$PWD/counts" checkpoint/ 8
     spark-submit --conf spark.plugins=io.pyslash.SlashPlugin --jars "$(pyslash jar)" examples/page_views_sql.py ...
 
 Its arguments: the folders of its input (Parquet), its result and its checkpoint, and how many files are a micro-batch.
+The folders of tables are absolute: Spark takes others to lie in its warehouse.
 """
 
 import sys

@@ -493,19 +493,21 @@ class Conf:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The settings of a properties file of Spark's: a name, blanks or `=`, a value.
+    """The settings of a properties file of Spark's, as Java reads it: a name, then blanks, `=` or `:`, then a value.
+
+    Lines with `#` or `!` first are comments, and one that ends with a backslash goes on in the next.
 
     Raises:
         ConfigError: it cannot be read.
     """
     try:
-        lines = path.read_text().splitlines()
+        text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(str(error)) from None
     found = {}
-    for line in lines:
-        if (text := line.strip()) and not text.startswith("#"):
-            name, _, value = re.sub(r"[\s=]+", " ", text, count=1).partition(" ")
+    for line in re.sub(r"(?<!\\)((?:\\\\)*)\\\n\s*", r"\1", text).splitlines():
+        if (setting := line.strip()) and setting[0] not in "#!":
+            name, _, value = re.sub(r"\s*[=:\s]\s*", " ", setting, count=1).partition(" ")
             found[name] = value
     return found
 

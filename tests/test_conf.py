@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyslash import cli
-from pyslash.conf import KEYS, PREFIX, Conf, check_names, parse_bytes, parse_seconds
+from pyslash.conf import KEYS, PREFIX, Conf, check_names, parse_bytes, parse_seconds, read_properties
 from pyslash.errors import ConfigError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +27,13 @@ def test_properties_files_set_keys_that_exist_to_values_that_parse(file: Path) -
     for name, value in lines:
         if name.startswith(PREFIX):
             KEYS[name].parse(value.strip())
+
+
+def test_properties_are_read_as_spark_submit_reads_them(tmp_path: Path) -> None:
+    text = "# no\n! no\na.b 1 2\nc=3\n  d : 4\ne\t=\t5\nf one,\\\n    two\ng = h=i\nj\n"
+    (tmp_path / "x.conf").write_text(text)
+    read = {"a.b": "1 2", "c": "3", "d": "4", "e": "5", "f": "one,two", "g": "h=i", "j": ""}
+    assert read_properties(tmp_path / "x.conf") == read
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from contextlib import nullcontext
 
 from pyslash.api import job_arguments
@@ -68,7 +69,10 @@ def _made(args: argparse.Namespace) -> Backfill:
         return done.made
     except SystemExit as left:
         how = f"ends with exit status {left.code}"
-    except OSError as error:
+    except SlashError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
         how = f"fails with {type(error).__name__}: {error}"
     named = "a query" if args.query is None else f"a query named {args.query}"
     raise InvalidInputError(

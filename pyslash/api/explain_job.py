@@ -68,8 +68,6 @@ def finding_of(df: DataFrame, settings: WriterSettings) -> Finding:
     spark = df.sparkSession
     session.check_classic(spark)
     conf = session.conf_of(spark)
-    if conf.mode == "off":
-        return Finding("pyslash: spark.slash.mode=off, so it runs on plain Spark", False, True)
     rows = as_started(df, settings, conf)
     reasons: list[Uncovered] = []
 
@@ -82,7 +80,14 @@ def finding_of(df: DataFrame, settings: WriterSettings) -> Finding:
         return found
 
     text = explain(operators, lambda operator: data_paths(rows, operator, conf))
-    return Finding(text, not reasons, not reasons or fallback_of(reasons[0]).has_state)
+    keeps_state = not reasons or fallback_of(reasons[0]).has_state
+    if conf.mode == "off":
+        return Finding("pyslash: spark.slash.mode=off, so it runs on plain Spark", False, keeps_state)
+    return Finding(text, not reasons, keeps_state)
+
+
+class _Closed(BaseException):
+    """Nobody reads any more: what the job would catch as an error of its own, it does not catch."""
 
 
 def _line_of(job: str) -> int | None:
@@ -97,7 +102,10 @@ def _ran_into_an_error(job: str, arguments: list[str], found: list[Finding]) -> 
     def look(query: QueryStart) -> None:
         found.append(finding_of(query.rows, query.settings))
         place = f"{Path(job).name}, line {_line_of(job)}"
-        print(f"query {query.settings.query_name or len(found)} ({place})\n{found[-1].text}", flush=True)
+        try:
+            print(f"query {query.settings.query_name or len(found)} ({place})\n{found[-1].text}", flush=True)
+        except BrokenPipeError as error:
+            raise _Closed from error
 
     try:
         rehearse(job, arguments, look)
@@ -106,6 +114,8 @@ def _ran_into_an_error(job: str, arguments: list[str], found: list[Finding]) -> 
         if failed:
             print(f"pyslash: {job} ended with {end.code}", file=sys.stderr)
         return failed
+    except _Closed as closed:
+        raise BrokenPipeError from closed
     except Exception:
         traceback.print_exc()
         print(f"pyslash: {job} failed, so queries behind this place are not known", file=sys.stderr)

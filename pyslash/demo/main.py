@@ -87,14 +87,18 @@ def main(args: argparse.Namespace) -> int:
         args.limit, args.files, args.years = QUICK_FLIGHTS, QUICK_FILES, 0
     job, conf = _part_of_the_project("examples", "flights.py"), _part_of_the_project("spark-conf", "slash.conf")
     workspace = args.keep.resolve() if args.keep else Path(tempfile.mkdtemp(prefix="pyslash-demo-"))
-    workspace.mkdir(parents=True, exist_ok=True)
+    keeps = bool(args.keep)
     try:
+        workspace.mkdir(parents=True, exist_ok=True)
+        if any(workspace.iterdir()):
+            raise DemoDataError(f"{workspace} is not empty: name another folder to keep the demo's files in")
         return _demo(args, job, conf, workspace)
-    except (DemoDataError, DemoRunError, RowBridgeUnavailableError) as error:
+    except (DemoDataError, DemoRunError, RowBridgeUnavailableError, OSError) as error:
+        keeps = keeps or isinstance(error, DemoRunError)  # whose message names a log there
         print(f"\n{error}", file=sys.stderr)
         return 1
     finally:
-        if not args.keep:
+        if not keeps:
             shutil.rmtree(workspace, ignore_errors=True)
 
 

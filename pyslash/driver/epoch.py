@@ -142,7 +142,9 @@ class EpochRunner:
         truncates = any(operator.plan.windows_truncated for operator in self.operators)
         if not isinstance(error, Uncovered):
             # Where Spark could not run it, the error is what there is to say.
-            return is_first and execution.is_active and not truncates and self._backlog is None
+            if not is_first or not execution.is_active or truncates or self._backlog is not None:
+                return False
+            return not any(one.was_logged(execution.of(at), epoch) for at, one in enumerate(self.operators))
         if self._backlog is not None:
             raise UnsupportedQueryError(
                 f"{error}. Plain Spark cannot continue this query, which does not read its source as Spark does; set "

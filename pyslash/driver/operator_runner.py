@@ -54,6 +54,7 @@ class OperatorRunner:
         self._inputs = LateInputs()
         self._replicas = ReplicaWatch(conf, self._recovery.agents, ports)
         self._run: OperatorRun | None = None
+        self._has_logged = False  # the current epoch, in a run that has failed since
         self._failed: OperatorRun | None = None  # what it has left is there while no other run has begun
         self._manifest: Manifest | None = None  # of the epoch that is under way
 
@@ -69,8 +70,8 @@ class OperatorRunner:
 
     @property
     def has_logged(self) -> bool:
-        """Whether the manifest of the current epoch exists."""
-        return self.phase not in _BEFORE_LOG
+        """Whether the manifest of the current epoch has been written."""
+        return self._has_logged or self.phase not in _BEFORE_LOG
 
     @property
     def runs_no_python(self) -> bool:
@@ -80,6 +81,7 @@ class OperatorRunner:
     def begin(self) -> None:
         """An epoch begins."""
         self._to(Event.BEGAN)
+        self._has_logged = False
 
     def can_begin_again(self, error: Exception) -> bool:
         """Whether the epoch that failed with this error may succeed as a new run, from the stored state."""
@@ -97,11 +99,16 @@ class OperatorRunner:
     def begin_again(self) -> None:
         """Forget the run that has failed."""
         with self._replicas.lock:
+            self._has_logged = self.has_logged
             self._to(Event.AGENT_LOST)
             if self._run is not None:
                 self._recovery.agents.remember(self._run.state.coordinator.agents)
                 self._failed = self._run
             self._close()
+
+    def was_logged(self, execution: SparkBatch, epoch: Epoch) -> bool:
+        """Whether a run before has logged this very batch."""
+        return self._recovery.was_logged(execution, epoch)
 
     def abandon_to_spark(self, execution: SparkBatch, epoch: Epoch) -> None:
         """Remove what a failed attempt left, so that the checkpoint has no state of ours beside Spark's.
@@ -197,6 +204,7 @@ class OperatorRunner:
         progress.bring_back(brought_back)
         self.plan = state.plan
         self._run = OperatorRun(execution, state, self._conf, self._secret, self._ports, self._recovery.agents)
+        self._failed = None
         return self._run
 
     def _update(

@@ -212,8 +212,7 @@ class ManifestLog:
         """
         earlier = _numbers(self._runs)
         before = Run(max(earlier, default=BEFORE_ALL_RUNS))
-        if held and before > held and not self._is_own(before):
-            raise _replaced(held, before)
+        self._check_held(held, before)
         run = self._next_run(max(held, before))
         try:
             self._create(self._runs, str(run), self._driver)
@@ -228,6 +227,19 @@ class ManifestLog:
                 self._runs.delete(str(number))
         self.run, self.run_before = run, before
         return run
+
+    def check_held(self, held: Run) -> None:
+        """Pass if no other driver has taken the query over from this run.
+
+        Raises:
+            FencedError: one has.
+            CheckpointError: the checkpoint cannot be reached.
+        """
+        self._check_held(held, Run(max(_numbers(self._runs), default=BEFORE_ALL_RUNS)))
+
+    def _check_held(self, held: Run, newest: Run) -> None:
+        if held and newest > held and not self._is_own(newest):
+            raise _replaced(held, newest)
 
     def look(self, epoch: Epoch) -> Manifest | None:
         """The manifest of an epoch, of whatever query, or None.

@@ -220,13 +220,14 @@ def taken_in(tree: Tree, name: str, last: Manifest | None, look: Look) -> Epoch 
     records = [path.rpartition("/")[2].split("-") for path in tree.below(f"{BACKFILLS}/{name}/{TAKEN}")]
     if not records or last is None:
         return None
-    run, epoch = max((Run(int(run)), Epoch(int(epoch))) for epoch, run in records)
-    if epoch > last.epoch:
-        return None
-    manifest = look(epoch)
-    # Whoever begins another run takes what is due before its manifests have pushed this one out. And the state may have
-    # been plain Spark's meanwhile.
-    return epoch if manifest is None or manifest.run == run or manifest.is_of_spark else None
+    for run, epoch in sorted(((Run(int(run)), Epoch(int(epoch))) for epoch, run in records), reverse=True):
+        manifest = look(epoch) if epoch <= last.epoch else None
+        # Any run's: that of one which was replaced may have come late. And the state may have been plain Spark's meanwhile.
+        if manifest is not None and (manifest.run == run or manifest.is_of_spark):
+            return epoch
+    # Whoever begins another run takes what is due before its manifests have pushed that one out.
+    _, epoch = max((Run(int(run)), Epoch(int(epoch))) for epoch, run in records)
+    return epoch if epoch <= last.epoch and look(epoch) is None else None
 
 
 def files_of_taken(source: Tree, last: Manifest) -> Iterator[str]:

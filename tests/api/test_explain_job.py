@@ -128,6 +128,7 @@ def test_pyslash_that_is_switched_off_covers_nothing(
     spark.conf.set("spark.slash.mode", "off")
     try:
         assert explain(here, HEAD + COVERED) == 1
+        assert explain(here, HEAD + STATELESS) == 0
     finally:
         spark.conf.unset("spark.slash.mode")
     assert "spark.slash.mode=off, so it runs on plain Spark" in capsys.readouterr().out

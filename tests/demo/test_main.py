@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,12 @@ import pytest
 from pyslash.cli import main
 from pyslash.demo import main as demo
 from pyslash.demo.run import DemoRunError
+
+
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "flights").mkdir()
+    assert main(["demo", "--keep", str(tmp_path)]) == 1
+    assert f"{tmp_path} is not empty" in capsys.readouterr().err
 
 
 def test_plain_spark_does_not_pass_for_pyslash(monkeypatch: pytest.MonkeyPatch) -> None:

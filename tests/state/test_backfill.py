@@ -57,7 +57,10 @@ def test_one_is_due_until_a_manifest_of_the_run_that_took_it_is_there(tmp_path: 
     assert names(backfills, of_spark, looked(of_spark)) == []  # which has had it, and gives it back
     assert names(backfills, manifest(200, 7), looked(manifest(200, 7))) == []  # its manifest has been purged
     backfills.take("archive", 4, 8)
-    assert names(backfills, manifest(3, 7), looked(manifest(3, 7))) == ["archive"]  # the last run's record counts
+    assert names(backfills, manifest(3, 7), looked(manifest(3, 7))) == []  # it came late, of a run that was replaced
+    both = [manifest(3, 7), manifest(5, 9)]
+    assert names(backfills, both[-1], looked(*both)) == []
+    assert names(backfills, manifest(3, 9), looked(manifest(3, 9))) == ["archive"]
     assert backfills.taken_in("archive", manifest(5, 8), looked(manifest(4, 8))) == 4
 
 

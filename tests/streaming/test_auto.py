@@ -254,6 +254,41 @@ def test_a_query_that_is_stopped_in_its_first_batch_does_not_go_on_plain_spark(
     assert attempt(sums(stream), tmp_path / "c").ran_on_pyslash
 
 
+def test_a_first_batch_that_is_logged_is_not_given_to_plain_spark(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sink may have its rows: whatever fails then is the query's error, and the state is there once it is mended."""
+    first = attempt(sums(stream), tmp_path / "c", "auto", fail_in=0)
+    assert first.error is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(AgentSearch, "for_run", lambda *_: (_ for _ in ()).throw(CheckpointError("the store is away")))
+        second = attempt(sums(stream), tmp_path / "c", "auto")
+    assert "the store is away" in str(second.error)
+    assert second.batches == []
+    third = attempt(sums(stream), tmp_path / "c", "auto")
+    assert third.error is None
+    assert third.ran_on_pyslash
+    assert third.batches == attempt(sums(stream), tmp_path / "spark", "off").batches
+
+
+def test_a_driver_that_was_replaced_leaves_the_first_batch_to_the_other_one(
+    stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It fails in its first batch, after another driver has begun a run: what that one logs is not its own to delete."""
+    slash, withdrawn = tmp_path / "c/slash", []
+    monkeypatch.setattr(ManifestLog, "withdraw", lambda _, epoch: withdrawn.append(epoch))
+
+    def update(*_: object) -> object:
+        (run,) = (int(file.name) for file in (slash / "runs").iterdir() if file.name.isdigit())
+        (slash / "runs" / str(run + 1)).write_text("another driver")
+        raise ValueError("a bad read")
+
+    monkeypatch.setattr(ingest.Ingest, "update", update)
+    found = attempt(sums(stream), tmp_path / "c", "auto")
+    assert "FencedError" in str(found.error)
+    assert found.batches == withdrawn == []
+
+
 # The settings of another run.
 
 

@@ -24,6 +24,7 @@ CALLS = [
     "array_sort(collect_set(s) FILTER (WHERE i > 0))",
     "percentile(i, 0.25)",
     "approx_percentile(d, array(0.1, 0.5), 100)",
+    "approx_count_distinct(i, 0.002)",
     "listagg(s, ',') WITHIN GROUP (ORDER BY s DESC)",
     "mode(s, true)",
     "bitmap_count(bitmap_construct_agg(bitmap_bit_position(abs(i))))",

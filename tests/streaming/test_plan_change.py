@@ -200,6 +200,30 @@ def test_functions_in_buffers_of_spark_come_and_go_beside_others(stream: Stream)
     assert any(rows for _, rows in found.batches)
 
 
+def test_older_lists_of_a_key_without_rows_are_folded(stream: Stream) -> None:
+    """Of a function that the query has had for less time, there is no list at all then."""
+
+    def add_rows(key: int, batches: int) -> None:
+        for number in range(len(stream.batches), len(stream.batches) + batches):
+            columns = [[seconds(1000 + number)], [key], [number], [0.5], ["a"], [number]]
+            stream.add(pa.table(dict(zip(SCHEMA.names, columns, strict=True)), SCHEMA))
+
+    conf: dict[str, Any] = {"output": "update", "buffers_foldEpochs": "16"}
+    add_rows(1, 9)
+    assert attempt(GROUPS.of(stream, ["collect_list(v) AS vs"]), stream.folder / "c", **conf).error is None
+    add_rows(2, 9)
+    gained = ["collect_set(d) AS ds", "collect_list(v) AS vs"]
+    later = attempt(GROUPS.of(stream, gained), stream.folder / "c", plan_change="aggregates", **conf)
+    assert later.error is None
+    assert [len(rows) for _, rows in later.batches] == [1] * 9
+    assert all(row.startswith("Row(k=2,") for _, rows in later.batches for row in rows)
+    add_rows(1, 1)
+    last = attempt(GROUPS.of(stream, gained), stream.folder / "c", plan_change="aggregates", **conf)
+    assert [row for _, rows in last.batches for row in rows] == [
+        "Row(k=1, ds=[0.5], vs=[0, 1, 2, 3, 4, 5, 6, 7, 8, 18])"
+    ]
+
+
 def _sets_in_order(rows: list[str]) -> list[str]:
     """Elements of a set have no order."""
     return [re.sub(r"ss=\[(.*?)\]", lambda found: f"ss={sorted(found[1].split(', '))}", row) for row in rows]

@@ -85,12 +85,7 @@ class Recovery:
 
     def _begun(self, execution: SparkBatch, epoch: Epoch, timed: Timed) -> tuple[RunState, BroughtBack]:
         session: SparkSession = execution.session
-        manifests = ManifestLog(
-            self._ports.files(session, execution.checkpoint, MANIFESTS),
-            self._ports.files(session, execution.checkpoint, RUNS),
-            self._driver,
-            self._ports.next_run,
-        )
+        manifests = self._manifests(execution)
         run = self._run_held = manifests.take_over(self._run_held)
         written, forgotten = written_of(execution, manifests, epoch, self._conf)
         last = self._last_manifest(execution, manifests, epoch)
@@ -142,6 +137,19 @@ class Recovery:
         as_of = newest.epoch if newest is not None else NO_EPOCH
         return RunState(operator, coordinator, manifests, last, durable, as_of), figures
 
+    def was_logged(self, execution: SparkBatch, epoch: Epoch) -> bool:
+        """Whether another run has logged this very batch: the state is pyslash's, and the sink may have its rows."""
+        try:
+            written, _ = written_of(execution, self._manifests(execution), epoch, self._conf)
+        except (OSError, SlashError):
+            return False
+        return written is not None and written.run != self._run_held
+
+    def _manifests(self, execution: SparkBatch) -> ManifestLog:
+        files = self._ports.files(execution.session, execution.checkpoint, MANIFESTS)
+        runs = self._ports.files(execution.session, execution.checkpoint, RUNS)
+        return ManifestLog(files, runs, self._driver, self._ports.next_run)
+
     def abandon_to_spark(self, execution: SparkBatch, epoch: Epoch) -> None:
         """Spark keeps the state from this epoch on: no manifest of it may tell a restarted query that pyslash does.
 
@@ -149,14 +157,14 @@ class Recovery:
 
         Raises:
             CheckpointError: it cannot be deleted.
+            FencedError: another driver runs the query, whose manifest it may be.
             RewoundCheckpointError: it is of other batches than Spark's, and the sink may have their rows.
         """
         try:
-            files = self._ports.files(execution.session, execution.checkpoint, MANIFESTS)
-            runs = self._ports.files(execution.session, execution.checkpoint, RUNS)
+            manifests = self._manifests(execution)
         except OSError:
             return  # nothing can be written there, and nothing was
-        manifests = ManifestLog(files, runs)
+        manifests.check_held(self._run_held)
         with suppress(StateLostError):  # one that cannot be read was torn before the sink had a row of it
             _, forgotten = written_of(execution, manifests, epoch, self._conf)
             withdraw(manifests, forgotten)

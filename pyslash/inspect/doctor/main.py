@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
-from pyslash.conf import ARENA_SIZE, Conf, check_names, parse_bytes, read_properties
+from pyslash.conf import ARENA_SIZE, KEYS, Conf, check_names, read_properties
 from pyslash.errors import ConfigError
 from pyslash.inspect.doctor import fabric, memory, software
 from pyslash.inspect.doctor.finding import Finding, Status
@@ -160,7 +160,7 @@ def diagnose(properties: dict[str, str], rdma_required: bool = False) -> list[Fi
 
 def _size(text: str) -> str:
     try:
-        parse_bytes(text)
+        KEYS[ARENA_SIZE].parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from pyslash.driver.backlog import as_started
 from pyslash.driver.coverage_check import operators_of
 from pyslash.driver.start.hook import QueryStart
 from pyslash.driver.start.rehearsal import rehearse
-from pyslash.errors import InvalidInputError, PlanMismatchError
+from pyslash.errors import InvalidInputError, PlanMismatchError, SlashError
 from pyslash.plan.change.evolution import evolve
 from pyslash.plan.change.identity import PlanIdentity, may_be_renamed
 from pyslash.plan.reasons import Uncovered
@@ -139,7 +140,10 @@ def _planned(checkpoint: str, job: str, arguments: Sequence[str], wanted: str | 
         return found[0]
     except SystemExit as left:
         how = f"ends with exit status {left.code}"
-    except OSError as error:
+    except SlashError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
         how = f"fails with {type(error).__name__}: {error}"
     named = "a query" if wanted is None else f"a query named {wanted}"
     raise InvalidInputError(f"{job} {how} and has not started {named}: name a job, and its arguments, as it would run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from math import isnan
@@ -141,8 +142,8 @@ def columns(plan: PlanIdentity) -> list[str]:
     """
     if plan.operator == "transformWithState":
         raise InvalidInputError(
-            "the state of a processor in Python is variables as the processor's tasks keep them: `list` counts them, "
-            "nothing else can"
+            "the state of a processor in Python is variables as the processor's tasks keep them: `keys` "
+            "lists them"
         )
     return [*_BOUNDS, *(key.sql for key in plan.keys), *(one.sql for one in plan.aggregates)]
 
@@ -162,7 +163,7 @@ def microseconds(text: str) -> int:
     >>> microseconds("1970-01-01T00:00:10"), microseconds("10000000")
     (10000000, 10000000)
     """
-    if text.lstrip("-").isdigit():
+    if re.fullmatch("-?[0-9]+", text):
         return int(text)
     try:
         time = datetime.fromisoformat(text)

@@ -185,16 +185,21 @@ def _keys(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    verdict = verify(StoredState.at(args.checkpoint))
-    for problem in verdict.problems:
-        print(f"DAMAGED  {problem}")
-    for name in verdict.unnamed:
-        print(f"unnamed  {name}: of a batch that failed or is under way")
-    print(
-        f"{verdict.manifests} manifests, {verdict.files} files, {verdict.blocks} blocks, {verdict.segments} segments, "
-        f"{verdict.bytes} bytes: " + (f"{len(verdict.problems)} damaged" if verdict.problems else "all sound")
-    )
-    return 1 if verdict.problems else 0
+    is_damaged = False
+    for number, state in enumerate(StoredState.of_operators(args.checkpoint)):
+        verdict = verify(state)
+        for problem in verdict.problems:
+            print(f"DAMAGED  {problem}")
+        for name in verdict.unnamed:
+            print(f"unnamed  {name}: of a batch that failed or is under way")
+        print(
+            (f"operator {number}: " if number else "")
+            + f"{verdict.manifests} manifests, {verdict.files} files, {verdict.blocks} blocks, {verdict.segments} "
+            f"segments, {verdict.bytes} bytes: "
+            + (f"{len(verdict.problems)} damaged" if verdict.problems else "all sound")
+        )
+        is_damaged = is_damaged or bool(verdict.problems)
+    return 1 if is_damaged else 0
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -104,6 +104,9 @@ def test_a_job_without_such_a_query_is_an_error_of_the_arguments(stream: Stream,
     assert "none.py ends and has not started a query named clicks" in capsys.readouterr().err
     assert main(["state", "diff-plan", checkpoint, str(tmp_path / "missing.py")]) == 2
     assert "fails with FileNotFoundError" in capsys.readouterr().err
+    (tmp_path / "broken.py").write_text("raise ValueError('no input')\n")
+    assert main(["state", "diff-plan", checkpoint, str(tmp_path / "broken.py")]) == 2
+    assert "broken.py fails with ValueError: no input" in capsys.readouterr().err
     assert main(["state", "diff-plan", str(tmp_path), *arguments]) == 2
     assert "holds no state of pyslash" in capsys.readouterr().err
 

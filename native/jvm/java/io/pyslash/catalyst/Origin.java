@@ -32,7 +32,7 @@ public final class Origin implements Serializable {
   }
 
   /** The node of Spark's plan; the node itself if it is a copy of none. */
-  static SparkPlan of(SparkPlan node) {
+  public static SparkPlan of(SparkPlan node) {
     SparkPlan tagged = tagged(node);
     boolean isCopy = tagged != null && tagged.getClass() == node.getClass();
     return isCopy ? tagged : node; // Spark's rules hand tags to what they put into a node's place, too

@@ -52,8 +52,11 @@ final class SparkResult extends UnaryFunction {
     return count;
   }
 
-  /** The epoch of the last buffer in a list that has one. */
+  /** The epoch of the last buffer in a list; -1: it has none, of a function that the query has had for less time. */
   static long lastEpoch(byte[] buffers) {
+    if (buffers.length == 0) {
+      return -1;
+    }
     int last = 0;
     for (int at = 0; at < buffers.length; at = next(buffers, at)) {
       last = at;

@@ -17,6 +17,7 @@ import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.PreciseTimestampConversion;
 import org.apache.spark.sql.catalyst.expressions.Subtract;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
@@ -309,14 +310,17 @@ public final class StreamingAggregate extends StreamingOperator {
       }
     }
     List<NamedExpression> row = new ArrayList<>(List.of(WindowedInput.alias(given.get(0), "moment")));
-    NamedExpression folded = null; // of one function, which tells whether there is one of each
+    Expression anyFolded = null; // functions that the query has had for different times have different numbers of buffers
     for (InputColumn wanted : InputColumn.parse(columns)) {
       NamedExpression column = WindowedInput.alias(values.get(wanted.slot()), "column" + row.size());
-      folded = values.get(wanted.slot()) instanceof FoldedBuffers ? column : folded;
+      if (values.get(wanted.slot()) instanceof FoldedBuffers) {
+        Expression isFolded = new IsNotNull(column.toAttribute());
+        anyFolded = anyFolded == null ? isFolded : new Or(anyFolded, isFolded);
+      }
       row.add(column);
     }
     SparkPlan rows = new ProjectExec(CollectionConverters.asScala(row).toSeq(), groups);
-    return new FilterExec(new IsNotNull(folded.toAttribute()), rows);
+    return new FilterExec(anyFolded, rows);
   }
 
   /** From now on there are results only of groups that rows of this epoch have changed: of others buffers were folded. */

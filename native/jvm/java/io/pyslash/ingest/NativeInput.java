@@ -1,6 +1,7 @@
 package io.pyslash.ingest;
 
 import io.pyslash.catalyst.OnlySpark;
+import io.pyslash.catalyst.Origin;
 import io.pyslash.kafka.KafkaScanExec;
 import io.pyslash.records.AvroSchema;
 import io.pyslash.records.JsonSchema;
@@ -12,6 +13,7 @@ import io.pyslash.shim.AvroFunction;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -34,6 +36,8 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.execution.datasources.FileFormat;
 import org.apache.spark.sql.execution.datasources.v2.MicroBatchScanExec;
+import org.apache.spark.sql.execution.exchange.Exchange;
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.AbstractDataType;
 import org.apache.spark.sql.types.ObjectType;
@@ -73,7 +77,9 @@ public final class NativeInput {
       spark.session().sparkContext().register(leftToSpark);
       spark.session().sparkContext().register(fetched);
       spark.session().sparkContext().register(inPages);
-      plan = SQLConf.withExistingConf(conf, () -> new CollapseCodegenStages(new AtomicInteger()).apply(decoded));
+      SparkPlan staged =
+          SQLConf.withExistingConf(conf, () -> new CollapseCodegenStages(new AtomicInteger()).apply(decoded));
+      plan = reusing(staged, new IdentityHashMap<>());
     }
   }
 
@@ -132,6 +138,25 @@ public final class NativeInput {
       children.add(decoded(child, below));
     }
     return node.withNewChildren(CollectionConverters.asScala(children).toSeq()).transformExpressions(new Replacing());
+  }
+
+  /**
+   * The same plan, in which what Spark shuffles or broadcasts once for two places is this plan's own copy of it.
+   *
+   * @param copies of Spark's exchanges; each stands before the places that use it once more
+   */
+  private static SparkPlan reusing(SparkPlan node, Map<SparkPlan, Exchange> copies) {
+    if (node instanceof ReusedExchangeExec reused) {
+      Exchange copy = copies.get(reused.child());
+      return copy == null ? node : new ReusedExchangeExec(reused.output(), copy);
+    }
+    List<SparkPlan> children =
+        CollectionConverters.asJava(node.children()).stream().map(child -> reusing(child, copies)).toList();
+    SparkPlan found = node.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    if (found instanceof Exchange exchange) {
+      copies.put(Origin.of(exchange), exchange);
+    }
+    return found;
   }
 
   private static Set<Long> ids(AttributeSet columns) {

@@ -33,7 +33,8 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>Spark's watermark operator writes each row's event time into a row of its own, and divides generated code into two
  * stages with a row written between them. Where only columns are chosen above it, the job runs without it, in one stage,
  * and {@link UpdateTask} collects the operator's statistics from the rows that it takes anyway. Where they are columns of
- * files and nothing else, it takes the pages of rows that native code has read.
+ * files and nothing else, it takes the pages of rows that native code has read. In other plans {@link WatermarkInStage}
+ * collects them.
  */
 public final class UpdateRows {
   /** An operator stands above the watermark that has to stay there. */
@@ -61,7 +62,7 @@ public final class UpdateRows {
     this.keepsTimeless = keepsTimeless;
     SparkPlan fused = fused(plan);
     withoutWatermark = fused != null;
-    SparkPlan chosen = Origin.counting(ColumnsExec.of(withoutWatermark ? fused : plan));
+    SparkPlan chosen = Origin.counting(ColumnsExec.of(withoutWatermark ? fused : WatermarkInStage.of(plan)));
     RDD<InternalRow> pages = withoutWatermark ? LineScanExec.pagesOf(fused) : null;
     rows = new SQLExecutionRDD(pages != null ? pages : chosen.execute(), chosen.conf());
   }

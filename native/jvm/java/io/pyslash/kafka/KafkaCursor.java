@@ -9,7 +9,6 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -141,8 +140,8 @@ final class KafkaCursor {
   void close() {
     try {
       consumer.close();
-    } catch (KafkaException interrupted) {
-      LOGGER.debug("a consumer of {} was not closed in peace", partition, interrupted);
+    } catch (RuntimeException error) { // of the client when it is interrupted, or of what a job has plugged into it
+      LOGGER.debug("a consumer of {} was not closed in peace", partition, error);
     }
   }
 

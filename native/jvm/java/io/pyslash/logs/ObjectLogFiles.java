@@ -2,6 +2,7 @@ package io.pyslash.logs;
 
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.lang.ref.Cleaner;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -15,6 +16,8 @@ import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.security.UserGroupInformation;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Creates files of an object store by one request each: S3's, by a Hadoop that can make it conditional (3.5). Spark writes a
@@ -33,6 +36,9 @@ public final class ObjectLogFiles {
 
   /** By bucket, user and settings, as Spark's manager has them: what others of this JVM close stays open here. */
   private static final Map<List<Object>, ObjectLogFiles> STORES = new LinkedHashMap<>(MOST_STORES, 0.75f, true);
+
+  private static final Cleaner UNUSED = Cleaner.create();
+  private static final Logger LOGGER = LoggerFactory.getLogger(ObjectLogFiles.class);
 
   private final FileSystem files;
   private Boolean isExclusive; // null: it has not been tried
@@ -63,13 +69,23 @@ public final class ObjectLogFiles {
     synchronized (STORES) {
       ObjectLogFiles known = STORES.get(key);
       if (known == null) {
-        known = new ObjectLogFiles(FileSystem.newInstance(path.toUri(), conf));
+        FileSystem files = FileSystem.newInstance(path.toUri(), conf);
+        known = new ObjectLogFiles(files);
+        UNUSED.register(known, () -> close(files));
         STORES.put(key, known);
-        if (STORES.size() > MOST_STORES) { // credentials that were renewed
-          STORES.remove(STORES.keySet().iterator().next()).files.close();
+        if (STORES.size() > MOST_STORES) { // credentials that were renewed; running queries may still write by them
+          STORES.remove(STORES.keySet().iterator().next());
         }
       }
       return known;
+    }
+  }
+
+  private static void close(FileSystem files) {
+    try {
+      files.close();
+    } catch (IOException error) {
+      LOGGER.debug("{} was not closed in peace", files.getUri(), error);
     }
   }
 

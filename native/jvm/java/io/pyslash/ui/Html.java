@@ -9,6 +9,8 @@ import java.time.format.DateTimeFormatter;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Locale;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.apache.spark.ui.SparkUITab;
 import org.apache.spark.ui.UIUtils;
@@ -21,6 +23,8 @@ import scala.xml.Unparsed;
 /** Pieces of a page in the looks of Spark's UI. What is called text is escaped here; cells and contents are HTML. */
 final class Html {
   private static final long NONE = Long.MIN_VALUE;
+  private static final List<String> UNITS = List.of("B", "KiB", "MiB", "GiB", "TiB");
+  private static final Pattern MEASURE = Pattern.compile("([0-9.]+) (%|" + String.join("|", UNITS) + ")");
   private static final DateTimeFormatter UTC =
       DateTimeFormatter.ofPattern("yyyy-MM-dd HH:mm:ss", Locale.ROOT).withZone(ZoneOffset.UTC);
 
@@ -36,11 +40,21 @@ final class Html {
     String head = headers.stream().map(header -> "<th>" + escape(header) + "</th>").collect(Collectors.joining());
     String body =
         rows.stream()
-            .map(row -> row.stream().map(cell -> "<td>" + cell + "</td>").collect(Collectors.joining()))
+            .map(row -> row.stream().map(Html::cell).collect(Collectors.joining()))
             .collect(Collectors.joining("</tr><tr>", "<tr>", "</tr>"));
     return "<div class=\"table-responsive\"><table id=\"" + id
         + "\" class=\"table table-bordered table-sm table-striped sortable\"><thead><tr>" + head + "</tr></thead><tbody>"
         + (rows.isEmpty() ? "" : body) + "</tbody></table></div>";
+  }
+
+  /** Spark's script orders cells by what they say, unless they have a number beside it. */
+  private static String cell(String content) {
+    Matcher measure = MEASURE.matcher(content);
+    if (!measure.matches()) {
+      return "<td>" + content + "</td>";
+    }
+    double number = Double.parseDouble(measure.group(1)) * Math.pow(1024, Math.max(0, UNITS.indexOf(measure.group(2))));
+    return String.format(Locale.ROOT, "<td sorttable_customkey=\"%.1f\">%s</td>", number, content);
   }
 
   /** A list of names and what there is of each. */
@@ -67,13 +81,12 @@ final class Html {
   }
 
   static String bytes(double bytes) {
-    String[] units = {"B", "KiB", "MiB", "GiB", "TiB"};
     int unit = 0;
-    while (bytes >= 1024 && unit < units.length - 1) {
+    while (bytes >= 1024 && unit < UNITS.size() - 1) {
       bytes /= 1024;
       unit++;
     }
-    return String.format(Locale.ROOT, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+    return String.format(Locale.ROOT, unit == 0 || bytes >= 100 ? "%.0f %s" : "%.1f %s", bytes, UNITS.get(unit));
   }
 
   /** A text that may be one long word: it is broken where its column ends. */
