@@ -215,7 +215,7 @@ def test_older_lists_of_a_key_without_rows_are_folded(stream: Stream) -> None:
     gained = ["collect_set(d) AS ds", "collect_list(v) AS vs"]
     later = attempt(GROUPS.of(stream, gained), stream.folder / "c", plan_change="aggregates", **conf)
     assert later.error is None
-    assert [len(rows) for _, rows in later.batches] == [1] * 9
+    assert [len(rows) for _, rows in later.batches if rows] == [1] * 9
     assert all(row.startswith("Row(k=2,") for _, rows in later.batches for row in rows)
     add_rows(1, 1)
     last = attempt(GROUPS.of(stream, gained), stream.folder / "c", plan_change="aggregates", **conf)

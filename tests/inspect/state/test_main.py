@@ -287,7 +287,8 @@ def test_any_file_system_that_a_checkpoint_may_be_on(
 
     monkeypatch.setattr(directory, "open_location", remote)
     assert main(["state", "verify", "s3a://bucket/"]) == 0
-    assert opened == ["s3a://bucket/slash/manifests", "s3a://bucket/slash/blocks"]
+    of_the_next = [f"s3a://bucket/slash/operator-1/slash/{folder}" for folder in ("manifests", "blocks")]
+    assert opened == ["s3a://bucket/slash/manifests", "s3a://bucket/slash/blocks", *of_the_next]
     assert "all sound" in capsys.readouterr().out
 
 
