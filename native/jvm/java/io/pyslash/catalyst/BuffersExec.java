@@ -203,7 +203,7 @@ final class BuffersExec extends SparkPlan {
   private static final class Rows extends AbstractIterator<InternalRow> {
     private final scala.collection.Iterator<InternalRow> rows;
     private final Layout layout;
-    private final List<Updated> functions = new ArrayList<>();
+    private final Updated[] functions;
     private final List<DataType> keyTypes = new ArrayList<>();
     private final UnsafeProjection keyOf;
     private final UnsafeProjection passed;
@@ -217,9 +217,11 @@ final class BuffersExec extends SparkPlan {
     Rows(scala.collection.Iterator<InternalRow> rows, Layout layout, List<Attribute> input) {
       this.rows = rows;
       this.layout = layout;
-      for (BufferOf one : layout.functions) {
+      functions = new Updated[layout.functions.size()];
+      for (int i = 0; i < functions.length; i++) {
+        BufferOf one = layout.functions.get(i);
         Expression filter = one.filter() == null ? null : SparkFunction.bound(one.filter(), input);
-        functions.add(new Updated(SparkFunction.of(one.function(), input), filter));
+        functions[i] = new Updated(SparkFunction.of(one.function(), input), filter);
       }
       List<Expression> keys = new ArrayList<>();
       List<Expression> all = new ArrayList<>();
@@ -278,11 +280,14 @@ final class BuffersExec extends SparkPlan {
       Group group = new Group(row.isNullAt(0) ? Panes.TIMELESS : layout.panes.start(row.getLong(0)), key);
       InternalRow[] buffers = groups.get(group);
       if (buffers == null) {
-        buffers = functions.stream().map(one -> one.function.empty()).toArray(InternalRow[]::new);
+        buffers = new InternalRow[functions.length];
+        for (int i = 0; i < buffers.length; i++) {
+          buffers[i] = functions[i].function.empty();
+        }
         groups.put(new Group(group.pane, key.copy()), buffers);
       }
       for (int i = 0; i < buffers.length; i++) {
-        functions.get(i).take(buffers[i], row);
+        functions[i].take(buffers[i], row);
       }
       if (++taken == MOST_ROWS || groups.size() >= mostGroups()) {
         finish();
@@ -311,7 +316,7 @@ final class BuffersExec extends SparkPlan {
           values[i] = group.getKey().key.get(key, keyTypes.get(key));
           key++;
         } else if (column.isBuffer) {
-          byte[] buffer = functions.get(column.place).function.bytes(group.getValue()[column.place]);
+          byte[] buffer = functions[column.place].function.bytes(group.getValue()[column.place]);
           written += buffer.length;
           values[i] = layout.folds ? FoldedBuffers.ofRows(buffer) : buffer;
         }
