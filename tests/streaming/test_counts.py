@@ -85,6 +85,20 @@ def _chain(rows: DataFrame) -> DataFrame:
     return lower.groupBy(F.window(F.window_time("window"), "10 minutes")).agg(F.count("*"), F.sum("v").alias("v"))
 
 
+def _enriched(rows: DataFrame) -> DataFrame:
+    """One static table for two columns: Spark reads and broadcasts it once."""
+    names = _observed(rows.sparkSession.range(20).selectExpr("id AS v", "concat('n', id) AS name"), "names")
+    of_key, of_value = (names.selectExpr(f"v AS {key}", f"name AS {key}_name") for key in ("k", "v"))
+    named = rows.withWatermark("ts", "5 minutes").join(F.broadcast(of_key), "k").join(F.broadcast(of_value), "v", "left")
+    return named.groupBy(F.window("ts", "5 minutes"), "k_name", "v_name").agg(F.count("*"), F.sum("v").alias("v"))
+
+
+def _by_list(rows: DataFrame) -> DataFrame:
+    """Some rows have no time, and other columns than the time are read, so that the watermark stays in the plan."""
+    timed = rows.selectExpr("if(v % 5 = 1, null, ts) AS ts", "k", "v").withWatermark("ts", "5 minutes")
+    return timed.groupBy(F.window("ts", "5 minutes")).agg(F.expr("percentile(v, 0.5)"), F.max("k"))
+
+
 def _run(rows: DataFrame, mode: str, folder: Path) -> tuple[list[str], list[dict[str, Any]]]:
     """The rows that the sink has, and what Spark tells of each micro-batch."""
     spark, name = rows.sparkSession, f"counts_{mode}"
@@ -113,7 +127,8 @@ def _told(progress: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("query", "kind"), [(_groups, "json"), (_groups, "csv"), (_join, "text"), (_join, "json"), (_chain, "text")]
+    ("query", "kind"),
+    [(_groups, "json"), (_groups, "csv"), (_join, "text"), (_join, "json"), (_chain, "text"), (_enriched, "json"), (_enriched, "text"), (_by_list, "csv")],
 )
 def test_spark_learns_what_it_does_without_pyslash(
     spark: SparkSession, folder: Path, tmp_path: Path, query: Callable[[DataFrame], DataFrame], kind: str
