@@ -222,7 +222,7 @@ def taken_in(tree: Tree, name: str, last: Manifest | None, look: Look) -> Epoch 
         return None
     for run, epoch in sorted(((Run(int(run)), Epoch(int(epoch))) for epoch, run in records), reverse=True):
         manifest = look(epoch) if epoch <= last.epoch else None
-        # Any run's: that of one which was replaced may have come late. And the state may have been plain Spark's meanwhile.
+        # Any run's: that of one which was replaced may have come late. And the state may have been plain Spark's since.
         if manifest is not None and (manifest.run == run or manifest.is_of_spark):
             return epoch
     # Whoever begins another run takes what is due before its manifests have pushed that one out.

@@ -257,7 +257,7 @@ def test_a_query_that_is_stopped_in_its_first_batch_does_not_go_on_plain_spark(
 def test_a_first_batch_that_is_logged_is_not_given_to_plain_spark(
     stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The sink may have its rows: whatever fails then is the query's error, and the state is there once it is mended."""
+    """The sink may have its rows: what fails then is the query's error, and the state is there once it is mended."""
     first = attempt(sums(stream), tmp_path / "c", "auto", fail_in=0)
     assert first.error is not None
     with monkeypatch.context() as patch:
@@ -274,7 +274,7 @@ def test_a_first_batch_that_is_logged_is_not_given_to_plain_spark(
 def test_a_driver_that_was_replaced_leaves_the_first_batch_to_the_other_one(
     stream: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails in its first batch, after another driver has begun a run: what that one logs is not its own to delete."""
+    """It fails in its first batch, behind another driver's first run: what that one logs is not its own to delete."""
     slash, withdrawn = tmp_path / "c/slash", []
     monkeypatch.setattr(ManifestLog, "withdraw", lambda _, epoch: withdrawn.append(epoch))
 

@@ -142,8 +142,7 @@ def columns(plan: PlanIdentity) -> list[str]:
     """
     if plan.operator == "transformWithState":
         raise InvalidInputError(
-            "the state of a processor in Python is variables as the processor's tasks keep them: `keys` "
-            "lists them"
+            "the state of a processor in Python is variables as the processor's tasks keep them: `keys` lists them"
         )
     return [*_BOUNDS, *(key.sql for key in plan.keys), *(one.sql for one in plan.aggregates)]
 

@@ -29,7 +29,7 @@ LOOKS: dict[str, Callable[[Any], Any]] = {
     "class": lambda row: [isinstance(row, Row), type(row).__name__, type(row).__module__, type(row).__qualname__],
     "vars": lambda row: _set(row, "key"),
     "called": lambda row: row(1, 2),
-    "concatenated": lambda row: [row + (1,), type(row + (1,))],
+    "concatenated": lambda row: [row * 2, type(row * 2)],
 }
 
 

@@ -147,7 +147,7 @@ public final class NativeInput {
    */
   private static SparkPlan reusing(SparkPlan node, Map<SparkPlan, Exchange> copies) {
     if (node instanceof ReusedExchangeExec reused) {
-      Exchange copy = copies.get(reused.child());
+      Exchange copy = copies.get(Origin.of(reused.child())); // which may be a copy, too
       return copy == null ? node : new ReusedExchangeExec(reused.output(), copy);
     }
     List<SparkPlan> children =
