@@ -152,7 +152,14 @@ public final class NativeInput {
     }
     List<SparkPlan> children =
         CollectionConverters.asJava(node.children()).stream().map(child -> reusing(child, copies)).toList();
-    SparkPlan found = node.withNewChildren(CollectionConverters.asScala(children).toSeq());
+    SparkPlan found = node;
+    for (int i = 0; i < children.size(); i++) {
+      if (children.get(i) != node.children().apply(i)) { // a copy equals what it is one of, which `withNewChildren` would keep
+        found = node.withNewChildrenInternal(CollectionConverters.asScala(children).toIndexedSeq());
+        found.copyTagsFrom(node);
+        break;
+      }
+    }
     if (found instanceof Exchange exchange) {
       copies.put(Origin.of(exchange), exchange);
     }
