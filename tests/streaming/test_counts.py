@@ -162,8 +162,9 @@ def test_a_static_table_that_is_joined_twice_is_read_once(spark: SparkSession, f
     pyslash.enable(spark)
     try:
         found, told = _run(counts, "require", tmp_path)
-        assert read.value == 20 * sum(one["rows"] > 0 for one in told)
+        assert read.value == 20 * len(told)
         assert found == _run(counts, "off", tmp_path)[0]
+        assert read.value == 2 * 20 * len(told)
     finally:
         spark.conf.unset("spark.slash.mode")
         pyslash.disable()
