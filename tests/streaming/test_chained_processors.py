@@ -83,6 +83,12 @@ def of_the_same_rows(rows: DataFrame) -> DataFrame:
     return counted_by_time(rows).union(counted_by_time(rows))
 
 
+def of_equal_rows(rows: DataFrame) -> DataFrame:
+    """So it does here, though either processor's columns are its own."""
+    first, second = (counted_by_time(rows.withColumn("k", F.col("k") + 1)) for _ in range(2))
+    return first.union(second)
+
+
 # The query, and how many operators with state it has.
 QUERIES: dict[str, tuple[Query, int]] = {
     "a processor, then windows": (lambda rows: windows_of(counted_by_time(rows)), 2),
@@ -98,6 +104,7 @@ QUERIES: dict[str, tuple[Query, int]] = {
     "keys, then a processor by them": (of_unique_keys, 2),
     "a join, then a processor by its key": (joined_by_the_same_key, 2),
     "two processors of the same rows": (of_the_same_rows, 2),
+    "two processors of equal rows": (of_equal_rows, 2),
 }
 QUICK = {"unique rows, a processor, windows", "unique rows, then a group state", "a join, then a processor by its key"}
 

@@ -33,7 +33,7 @@ class FrameConf:
         most_rows = sizes.arrowMaxRecordsPerBatch()
 
         def is_on(name: str) -> bool:
-            return bool(session.conf.get(name) == "true")
+            return str(session.conf.get(name)).strip().lower() == "true"
 
         return cls(
             most_rows=most_rows if most_rows > 0 else UNLIMITED,

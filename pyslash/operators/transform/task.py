@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import count, groupby
 from operator import itemgetter
 
 import pyarrow as pa
@@ -28,6 +28,8 @@ from pyslash.operators.transform.state.values import RowForm
 RESULT = "receipt binary, rows bigint, late bigint, keys bigint, updated bigint, given bigint"
 _TIME = pa.timestamp("us", "UTC")
 _MANY_OBJECTS = 50_000
+_TASKS_A_SEARCH = 32
+_TASKS = count(1)  # of this process
 _PART_BYTES = 64 << 20  # of keys and what they have: an Arrow array has room for 2 GiB
 
 
@@ -90,7 +92,6 @@ class Transform:
         epoch = _TaskEpoch(self, context.partitionId())
         with _less_collected():
             receipt = self.update.sealed(lambda accumulator: epoch.run(batches, accumulator))
-        HOMES.keep_within(self.home_bytes)
         counts = [epoch.input.rows, epoch.input.late, epoch.keys, epoch.updated, epoch.given.rows]
         columns = [pa.array([receipt], pa.binary()), *(pa.array([count], pa.int64()) for count in counts)]
         yield pa.record_batch(columns, names=["receipt", "rows", "late", "keys", "updated", "given"])
@@ -99,7 +100,7 @@ class Transform:
 @contextmanager
 def _less_collected() -> Iterator[None]:
     """Rows are made by the thousand: what there is by now is not searched for garbage, and what is new only once it is
-    much.
+    much. PySpark's daemon searches after each task; once in many it finds all that there is.
     """
     young, *older = gc.get_threshold()
     gc.freeze()
@@ -108,7 +109,8 @@ def _less_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(young, *older)
-        gc.unfreeze()
+        if next(_TASKS) % _TASKS_A_SEARCH == 0:
+            gc.unfreeze()
 
 
 class _TaskEpoch:
@@ -157,6 +159,7 @@ class _TaskEpoch:
         else:
             self.keys += len(home.kept) + _growth(home, changes)
         add_entries(accumulator, places.after + number, changes.items())
+        HOMES.keep_within(order.home_bytes)
 
 
 def _calls(order: Transform, forms: dict[str, RowForm]) -> Calls:

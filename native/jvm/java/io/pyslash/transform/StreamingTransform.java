@@ -30,6 +30,7 @@ import org.apache.spark.sql.execution.ProjectExec;
 import org.apache.spark.sql.execution.SortExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.exchange.Exchange;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.types.DataTypes;
@@ -166,13 +167,21 @@ public final class StreamingTransform extends PlannedOperator {
    */
   public SparkPlan input() {
     // The exchange remembers what it has shuffled, and a micro-batch may have to be read once more.
-    SparkPlan shuffled = anew(exchange());
+    SparkPlan shuffled = shuffled();
     SparkPlan sorted = child.withNewChildren(CollectionConverters.asScala(List.of(shuffled)).toSeq());
     List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(node.columns()));
     if (node.hasInitialState()) {
       columns = List.of(struct(node.columns(), "input"), nothing(node.initialColumns(), "initial"));
     }
     return atHome(sorted, node.keys(), columns);
+  }
+
+  private SparkPlan shuffled() {
+    SparkPlan shuffled = anew(exchange());
+    // Of what is shuffled for another operator, too, the columns have their names here.
+    return child instanceof SortExec && outOfStage(child.children().head()) instanceof ReusedExchangeExec reused
+        ? new ReusedExchangeExec(reused.output(), (Exchange) shuffled)
+        : shuffled;
   }
 
   /** The same of the initial state's rows: a null and a struct of their columns; null: there is none to take. */
