@@ -269,9 +269,9 @@ _KEYS = (
         "home.size",
         "1g",
         parse_bytes,
-        "Memory of each executor for the groups of a query in update or complete mode, or the keys of a deduplication; of "
-        "each Python worker for the state of processors. With them an epoch reads its own changes only. A query whose groups need more memory merges what it emits "
-        "from all blocks. 0: keep none.",
+        "Memory of each executor for the groups of a query in update or complete mode, or the keys of a deduplication; "
+        "of each Python worker for the state of processors. With them an epoch reads its own changes only. A query "
+        "whose groups need more memory merges what it emits from all blocks. 0: keep none.",
     ),
     Key(
         "durability",
