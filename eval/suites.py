@@ -242,7 +242,7 @@ def deduplication(rows: int) -> list[Comparison]:
 def arbitrary(rows: int) -> list[Comparison]:
     """The user's own code over his own state, 20,000 keys of which each micro-batch has all.
 
-    Of lists, maps, lives and timers, over which Spark takes many times as long, eight micro-batches of a quarter.
+    Of lists, maps and timers, over which Spark takes many times as long, eight micro-batches of a quarter.
     """
     long = Arbitrary(rows=rows // 25, span_s=rows / PACE, keys=20_000).lasting(LONG)
     short = Arbitrary(rows=rows // 100, span_s=rows / 25 / PACE, keys=5_000)

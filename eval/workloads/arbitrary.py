@@ -1,6 +1,6 @@
 """A count and a sum of each key, kept by the user's own code in Python: what a call of it, and of its state, costs.
 
-Beside them lists and maps, a time to live, and timers: each call of state is a message between processes in Spark.
+Beside them lists and maps, and timers: each call of state is a message between processes in Spark.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROWS, FRAMES, GROUP_STATE = "transformWithState", "transformWithStateInPandas", "applyInPandasWithState"
-LISTS, LIVES, TIMERS = f"{ROWS}, list and map", f"{ROWS}, time to live", f"{ROWS}, timers"
-CALLS, VARIABLES = (ROWS, FRAMES, GROUP_STATE), (LISTS, LIVES, TIMERS)
+LISTS, TIMERS = f"{ROWS}, list and map", f"{ROWS}, timers"
+CALLS, VARIABLES = (ROWS, FRAMES, GROUP_STATE), (LISTS, TIMERS)
 KINDS = (*CALLS, *VARIABLES)
 STATE = "count long, sum long"
 RESULT = "key long, sum long, count long"
@@ -109,25 +109,6 @@ def _last_values() -> Any:
     return LastValues()
 
 
-def _living_counter() -> Any:
-    """The count and the sum, which are forgotten when a key has had no rows for an hour."""
-    from pyspark.sql import Row
-    from pyspark.sql.streaming import StatefulProcessor
-
-    class LivingCounter(StatefulProcessor):
-        def init(self, handle: Any) -> None:
-            self.state = handle.getValueState("totals", STATE, ttlDurationMs=3_600_000)
-
-        def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-            count, total = self.state.get() or (0, 0)
-            for row in rows:
-                count, total = count + 1, total + row.value
-            self.state.update((count, total))
-            yield Row(key=key[0], sum=total, count=count)
-
-    return LivingCounter()
-
-
 def _told_counter() -> Any:
     """The count and the sum, told by a timer when the watermark has gone on for `TOLD_MS`."""
     from pyspark.sql import Row
@@ -157,7 +138,6 @@ def _told_counter() -> Any:
 _ROWS = {
     ROWS: (_row_counter, "None"),
     LISTS: (_last_values, "None"),
-    LIVES: (_living_counter, "ProcessingTime"),
     TIMERS: (_told_counter, "EventTime"),
 }
 
