@@ -87,7 +87,7 @@ def test_a_query_whose_recovery_fails_lets_go_of_what_its_last_run_has_left() ->
     made: Any = runner("checkpoint")
     done = list[str]()
     agents = SimpleNamespace(remember=lambda agents: None, known={})
-    made.phase, made._failed = Phase.BEGUN, None
+    made.phase, made._failed, made._has_logged = Phase.BEGUN, None, False
     made._replicas = SimpleNamespace(lock=Lock(), close=lambda: None)
     made._recovery = SimpleNamespace(agents=agents)
     group = SimpleNamespace(add_agents=lambda agents: None, close=lambda: None)

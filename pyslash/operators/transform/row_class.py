@@ -25,4 +25,5 @@ def row_class(names: tuple[str, ...]) -> type[Row]:
 def _values(count: int) -> list[Any]:
     """What finds the first value of a tuple, the second one, and so on: named tuples have it in C."""
     numbered = namedtuple("numbered", [f"at{at}" for at in range(count)])  # type: ignore[misc]
-    return [vars(numbered)[name] for name in numbered._fields]
+    fields: tuple[str, ...] = numbered._fields
+    return [vars(numbered)[field] for field in fields]
