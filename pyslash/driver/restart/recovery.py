@@ -146,8 +146,7 @@ class Recovery:
         return written is not None and written.run != self._run_held
 
     def _manifests(self, execution: SparkBatch) -> ManifestLog:
-        files = self._ports.files(execution.session, execution.checkpoint, MANIFESTS)
-        runs = self._ports.files(execution.session, execution.checkpoint, RUNS)
+        files, runs = (self._ports.files(execution.session, execution.checkpoint, at) for at in (MANIFESTS, RUNS))
         return ManifestLog(files, runs, self._driver, self._ports.next_run)
 
     def abandon_to_spark(self, execution: SparkBatch, epoch: Epoch) -> None:
