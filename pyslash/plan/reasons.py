@@ -285,6 +285,7 @@ REASONS = (
     Reason("the state of {} is not used by an aggregation", _AGGREGATION, _REPORT),
     Reason("the aggregation is planned with {}", _AGGREGATION, _REPORT),
     Reason("{} over the type {} is not covered yet", _FUNCTION, "cast its argument to a number or a decimal"),
+    Reason("{} keeps more registers than are covered yet", _FUNCTION, "an error of 0.0022 or more"),
     Reason(
         "DISTINCT in {} is not covered yet",
         _FUNCTION,
