@@ -67,6 +67,15 @@ def count_group(key: Any, frames: Iterator[pd.DataFrame], state: Any) -> Iterato
     yield pd.DataFrame({"key": [key[0]], "sum": [total], "count": [count]})
 
 
+def _counted(state: Any, rows: Iterator[Any]) -> tuple[int, int]:
+    """The count and the sum of a key, with these rows."""
+    count, total = state.get() or (0, 0)
+    for row in rows:
+        count, total = count + 1, total + row.value
+    state.update((count, total))
+    return count, total
+
+
 def _row_counter() -> Any:
     """For `transformWithState`. PySpark's base classes are imported where there is a PySpark that has them."""
     from pyspark.sql import Row
@@ -77,10 +86,7 @@ def _row_counter() -> Any:
             self.state = handle.getValueState("totals", STATE)
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-            count, total = self.state.get() or (0, 0)
-            for row in rows:
-                count, total = count + 1, total + row.value
-            self.state.update((count, total))
+            count, total = _counted(self.state, rows)
             yield Row(key=key[0], sum=total, count=count)
 
     return RowCounter()
@@ -120,10 +126,7 @@ def _told_counter() -> Any:
             self.state = handle.getValueState("totals", STATE)
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-            count, total = self.state.get() or (0, 0)
-            for row in rows:
-                count, total = count + 1, total + row.value
-            self.state.update((count, total))
+            _counted(self.state, rows)
             if not list(self.handle.listTimers()):
                 self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + TOLD_MS)
             yield from ()

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-import traceback
 from contextlib import nullcontext
 
 from pyslash.api import job_arguments
 from pyslash.api.backfill import LATE, backfill
 from pyslash.api.history_of import reading
 from pyslash.driver.start.hook import QueryStart
-from pyslash.driver.start.rehearsal import rehearse
+from pyslash.driver.start.rehearsal import rehearse_until
 from pyslash.errors import CheckpointError, InvalidInputError, SlashError
 from pyslash.state.backfill import Backfill
 
@@ -46,35 +45,10 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-class _Made(BaseException):
-    """The backfill is made, and the job ends here: what it would catch as an error, it does not catch."""
-
-    def __init__(self, made: Backfill) -> None:
-        self.made = made
-
-
 def _made(args: argparse.Namespace) -> Backfill:
-    def look(query: QueryStart) -> None:
-        settings = query.settings
-        if args.query is None or settings.query_name == args.query:
-            raise _Made(
-                backfill(query.rows, args.checkpoint, args.name, late=args.late, output_mode=settings.output_mode.value)
-            )
+    def look(query: QueryStart) -> Backfill:
+        output_mode = query.settings.output_mode.value
+        return backfill(query.rows, args.checkpoint, args.name, late=args.late, output_mode=output_mode)
 
-    how = "ends"
-    try:
-        with reading(args.history, args.format) if args.history is not None else nullcontext():
-            rehearse(args.job, args.arguments, look)
-    except _Made as done:
-        return done.made
-    except SystemExit as left:
-        how = f"ends with exit status {left.code}"
-    except SlashError:
-        raise
-    except Exception as error:
-        traceback.print_exc()
-        how = f"fails with {type(error).__name__}: {error}"
-    named = "a query" if args.query is None else f"a query named {args.query}"
-    raise InvalidInputError(
-        f"{args.job} {how} and has not started {named}: name a job, and its arguments, as it would run"
-    )
+    with reading(args.history, args.format) if args.history is not None else nullcontext():
+        return rehearse_until(args.job, args.arguments, args.query, look)

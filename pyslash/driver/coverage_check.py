@@ -21,7 +21,7 @@ from pyslash.plan.reasons import Uncovered
 from pyslash.spark.execution import entry_of
 from pyslash.spark.jvm_bridge import JvmBridge
 from pyslash.spark.session import active
-from pyslash.spark.spark_settings import check_options, check_settings
+from pyslash.spark.spark_settings import check_options, check_settings, is_true
 from pyslash.spark.writer import WriterSettings
 from pyslash.state.files.checkpoint_files import files_of_spark
 from pyslash.state.files.directory import numbers
@@ -117,7 +117,7 @@ def check_encryption(spark: SparkSession, conf: Conf) -> None:
     application = spark.sparkContext.getConf()
 
     def is_on(name: str) -> bool:
-        return (application.get(name, "false") or "").strip().lower() == "true"
+        return is_true(application.get(name, "false") or "")
 
     if has_hosts(spark):
         for name in _ENCRYPTED_NETWORK:

@@ -44,7 +44,8 @@ class Settings:
         return [_PREFIX + name if name.startswith(".") else name for name in self.names]
 
 
-def _is_true(value: str) -> bool:
+def is_true(value: str) -> bool:
+    """As Spark reads a setting."""
     return value.strip().lower() == "true"
 
 
@@ -162,7 +163,7 @@ TABLE: dict[str, tuple[Settings, ...]] = {
             (".useStreamlineAggregator",),
             _LEFT,
             "`true` is for tests of Spark, and plans an operator that pyslash does not know.",
-            _is_true,
+            is_true,
         ),
         Settings(
             (
@@ -236,7 +237,7 @@ TABLE: dict[str, tuple[Settings, ...]] = {
             (".queryEvolution.enableSinkEvolution",),
             _LEFT,
             "With `true` Spark's log names the sinks of a query, and that of a query on pyslash is a function.",
-            _is_true,
+            is_true,
         ),
     ),
     "Triggers, progress and listeners": (
@@ -318,7 +319,7 @@ def check_options(settings: WriterSettings) -> None:
         RefusedBySpark: Spark's own start must be called.
     """
     # Spark finds this one in its own spelling only.
-    if _is_true(settings.options.get(ASYNC_PROGRESS, "false")):
+    if is_true(settings.options.get(ASYNC_PROGRESS, "false")):
         raise RefusedBySpark
 
 

@@ -217,16 +217,17 @@ def copied(source: Tree, target: Tree) -> Savepoint:
 
 def taken_in(tree: Tree, name: str, last: Manifest | None, look: Look) -> Epoch | None:
     """The epoch that has made a backfill part of the state as of the manifest `last`; None: it is not."""
-    records = [path.rpartition("/")[2].split("-") for path in tree.below(f"{BACKFILLS}/{name}/{TAKEN}")]
-    if not records or last is None:
+    names = [path.rpartition("/")[2].split("-") for path in tree.below(f"{BACKFILLS}/{name}/{TAKEN}")]
+    if not names or last is None:
         return None
-    for run, epoch in sorted(((Run(int(run)), Epoch(int(epoch))) for epoch, run in records), reverse=True):
+    records = sorted(((Run(int(run)), Epoch(int(epoch))) for epoch, run in names), reverse=True)
+    for run, epoch in records:
         manifest = look(epoch) if epoch <= last.epoch else None
         # Any run's: that of one which was replaced may have come late. And the state may have been plain Spark's since.
         if manifest is not None and (manifest.run == run or manifest.is_of_spark):
             return epoch
     # Whoever begins another run takes what is due before its manifests have pushed that one out.
-    _, epoch = max((Run(int(run)), Epoch(int(epoch))) for epoch, run in records)
+    _, epoch = records[0]
     return epoch if epoch <= last.epoch and look(epoch) is None else None
 
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from pyspark.sql.streaming import DataStreamWriter, StreamingQuery, StreamingQueryManager
 
 from pyslash.driver.start.plugin import PendingStart, pending
-from pyslash.errors import UnsupportedQueryError
+from pyslash.errors import InvalidInputError, SlashError, UnsupportedQueryError
 
 Look = Callable[[PendingStart], None]
 """Takes a query that would start: what it would write, and what the job has set for it. Queries that it starts do."""
+Found = TypeVar("Found")
 Attribute = tuple[Any, str, Callable[..., Any]]
 """A class, and a function of it."""
 
@@ -39,6 +41,42 @@ def rehearse(job: str, arguments: Sequence[str], look: Look) -> None:
             runpy.run_path(job, run_name="__main__")
     finally:
         sys.argv, sys.path[:] = argv, path
+
+
+class _FoundError(BaseException):
+    """The job has come to its query, and ends here: what it would catch as an error, it does not catch."""
+
+
+def rehearse_until(
+    job: str, arguments: Sequence[str], wanted: str | None, look: Callable[[PendingStart], Found]
+) -> Found:
+    """Rehearse a job until it would start its query of this name, or its first one: what `look` gives of that.
+
+    Raises:
+        InvalidInputError: the job ends, or fails, without such a query.
+        SlashError: `look` has raised it.
+    """
+    found: list[Found] = []
+
+    def take(query: PendingStart) -> None:
+        if wanted is None or query.settings.query_name == wanted:
+            found.append(look(query))
+            raise _FoundError
+
+    how = "ends"
+    try:
+        rehearse(job, arguments, take)
+    except _FoundError:
+        return found[0]
+    except SystemExit as left:
+        how = f"ends with exit status {left.code}"
+    except SlashError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        how = f"fails with {type(error).__name__}: {error}"
+    named = "a query" if wanted is None else f"a query named {wanted}"
+    raise InvalidInputError(f"{job} {how} and has not started {named}: name a job, and its arguments, as it would run")
 
 
 @contextmanager

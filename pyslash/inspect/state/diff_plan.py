@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyslash.driver.backlog import as_started
 from pyslash.driver.coverage_check import operators_of
 from pyslash.driver.start.hook import QueryStart
-from pyslash.driver.start.rehearsal import rehearse
-from pyslash.errors import InvalidInputError, PlanMismatchError, SlashError
+from pyslash.driver.start.rehearsal import rehearse_until
+from pyslash.errors import PlanMismatchError
 from pyslash.plan.change.evolution import evolve
 from pyslash.plan.change.identity import PlanIdentity, may_be_renamed
 from pyslash.plan.reasons import Uncovered
@@ -114,36 +113,14 @@ def _allowed(wanted: str, change: str) -> str:
     return f"the job has {named}, which allows it" if change == wanted else f"{named} would allow it"
 
 
-class _Reached(BaseException):
-    """The job has come to its query, and ends here: what it would catch as an error, it does not catch."""
-
-
 def _planned(checkpoint: str, job: str, arguments: Sequence[str], wanted: str | None) -> Planned:
-    found: list[Planned] = []
-
-    def look(query: QueryStart) -> None:
-        if wanted is not None and query.settings.query_name != wanted:
-            return
+    def look(query: QueryStart) -> Planned:
         conf = conf_of(query.spark)
         rows = as_started(query.rows, query.settings, conf)
         try:
             operators, _ = operators_of(rows, query.settings.output_mode, conf, checkpoint)
-            found.append(Planned([one.identity for one in operators], "", conf.plan_change))
         except Uncovered as reason:
-            found.append(Planned([], str(reason), conf.plan_change))
-        raise _Reached
+            return Planned([], str(reason), conf.plan_change)
+        return Planned([one.identity for one in operators], "", conf.plan_change)
 
-    how = "ends"
-    try:
-        rehearse(job, arguments, look)
-    except _Reached:
-        return found[0]
-    except SystemExit as left:
-        how = f"ends with exit status {left.code}"
-    except SlashError:
-        raise
-    except Exception as error:
-        traceback.print_exc()
-        how = f"fails with {type(error).__name__}: {error}"
-    named = "a query" if wanted is None else f"a query named {wanted}"
-    raise InvalidInputError(f"{job} {how} and has not started {named}: name a job, and its arguments, as it would run")
+    return rehearse_until(job, arguments, wanted, look)

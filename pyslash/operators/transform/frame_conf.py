@@ -7,6 +7,8 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
+from pyslash.spark.spark_settings import is_true
+
 UNLIMITED = (1 << 31) - 1
 
 
@@ -33,7 +35,7 @@ class FrameConf:
         most_rows = sizes.arrowMaxRecordsPerBatch()
 
         def is_on(name: str) -> bool:
-            return str(session.conf.get(name)).strip().lower() == "true"
+            return is_true(str(session.conf.get(name)))
 
         return cls(
             most_rows=most_rows if most_rows > 0 else UNLIMITED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -183,6 +184,16 @@ def test_a_damaged_block_file_is_found(written: Written, capsys: Said, file: int
     )
     assert main(["state", "dump", str(written.location)]) == (2 if fault == "missing" else 1)
     assert path.name in capsys.readouterr().err
+
+
+def test_damage_of_an_operator_above_is_found(written: Written, capsys: Said) -> None:
+    above = written.location / "slash/operator-1/slash"
+    shutil.copytree(written.location / "slash", above)
+    assert main(["state", "verify", str(written.location)]) == 0
+    assert "\noperator 1: 2 manifests, 2 files, " in capsys.readouterr().out
+    (above / written.files[0].relative_to(written.location / "slash")).write_bytes(b"")
+    assert main(["state", "verify", str(written.location)]) == 1
+    assert "operator 1: 2 manifests, 2 files" in capsys.readouterr().out
 
 
 def test_a_damaged_manifest_is_found(written: Written, capsys: Said) -> None:

@@ -54,7 +54,7 @@ class KeyState:
             self.maps = {name: entries for name, entries in self.maps.items() if entries}
         if not (self.values or self.lists or self.maps or self.timers):
             return b""
-        timers = sorted(self.timers) if self.timers else []
+        timers = sorted(self.timers)
         head = _HEAD.pack(timers[0] if timers else NEVER_MS, self._next_expiry())
         return head + marshal.dumps((self.values, self.lists, self.maps, timers), _MARSHAL)
 

@@ -211,6 +211,7 @@ final class BuffersExec extends SparkPlan {
     private Map<Group, InternalRow[]> groups = new LinkedHashMap<>();
     private Iterator<Map.Entry<Group, InternalRow[]>> finished = Map.<Group, InternalRow[]>of().entrySet().iterator();
     private int taken; // rows in `groups`
+    private long mostGroups = FIRST_GROUPS; // in `groups`
     private long written; // bytes of buffers, and
     private long of; // their groups
 
@@ -280,6 +281,9 @@ final class BuffersExec extends SparkPlan {
       Group group = new Group(row.isNullAt(0) ? Panes.TIMELESS : layout.panes.start(row.getLong(0)), key);
       InternalRow[] buffers = groups.get(group);
       if (buffers == null) {
+        if (groups.isEmpty()) {
+          mostGroups = mostGroups();
+        }
         buffers = new InternalRow[functions.length];
         for (int i = 0; i < buffers.length; i++) {
           buffers[i] = functions[i].function.empty();
@@ -289,7 +293,7 @@ final class BuffersExec extends SparkPlan {
       for (int i = 0; i < buffers.length; i++) {
         functions[i].take(buffers[i], row);
       }
-      if (++taken == MOST_ROWS || groups.size() >= mostGroups()) {
+      if (++taken == MOST_ROWS || groups.size() == mostGroups) {
         finish();
       }
     }

@@ -7,8 +7,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
-import org.apache.spark.sql.execution.CodegenSupport;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
 import org.apache.spark.sql.types.BinaryType;
@@ -28,16 +26,14 @@ import scala.runtime.AbstractFunction1;
  * The end of a stage of Spark's generated code that writes the values of its rows into the task's {@link ColumnPage}, and no
  * rows: Spark's own expressions have computed them. Where Spark does without generated code, rows come after all.
  */
-final class ColumnsExec extends SparkPlan implements CodegenSupport {
+final class ColumnsExec extends StageNode {
   private static final long serialVersionUID = 1L;
   private static final String PLATFORM = Platform.class.getName();
 
-  private final SparkPlan child;
-  private transient CodegenSupport parent;
   private transient Names names;
 
   private ColumnsExec(SparkPlan child) {
-    this.child = child;
+    super(child);
   }
 
   /** The same plan, which hands its values over in columns if there are columns of all of them. */
@@ -52,26 +48,6 @@ final class ColumnsExec extends SparkPlan implements CodegenSupport {
               SparkPlan inColumns = new ColumnsExec(stage.child());
               return stage.withNewChildren(CollectionConverters.asScala(List.of(inColumns)).toSeq());
             });
-  }
-
-  @Override
-  public CodegenSupport parent() {
-    return parent;
-  }
-
-  @Override
-  public void parent_$eq(CodegenSupport parent) {
-    this.parent = parent;
-  }
-
-  @Override
-  public Seq<RDD<InternalRow>> inputRDDs() {
-    return ((CodegenSupport) child).inputRDDs();
-  }
-
-  @Override
-  public String doProduce(CodegenContext context) {
-    return ((CodegenSupport) child).produce(context, this);
   }
 
   /** The code that takes a row: called once for each place in the generated class where rows come from. */
@@ -91,7 +67,7 @@ final class ColumnsExec extends SparkPlan implements CodegenSupport {
 
   @Override
   public RDD<InternalRow> doExecute() {
-    return child.execute();
+    return child().execute();
   }
 
   /** The fields of a generated class, and what it does with them. */
@@ -237,19 +213,10 @@ final class ColumnsExec extends SparkPlan implements CodegenSupport {
       return "%s.put%s(null, %s, %s);\n".formatted(PLATFORM, type, at, value);
     }
   }
+
   @Override
   public Seq<Attribute> output() {
-    return child.output();
-  }
-
-  @Override
-  public Partitioning outputPartitioning() {
-    return child.outputPartitioning();
-  }
-
-  @Override
-  public Seq<SparkPlan> children() {
-    return CollectionConverters.asScala(List.of(child)).toSeq();
+    return child().output();
   }
 
   @Override
@@ -264,21 +231,6 @@ final class ColumnsExec extends SparkPlan implements CodegenSupport {
 
   @Override
   public Object productElement(int index) {
-    return child;
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof ColumnsExec;
-  }
-
-  @Override
-  public boolean equals(Object other) {
-    return other instanceof ColumnsExec exec && exec.child.equals(child);
-  }
-
-  @Override
-  public int hashCode() {
-    return child.hashCode();
+    return child();
   }
 }

@@ -81,11 +81,9 @@ public final class UpdateRows {
   }
 
   private SparkPlan withoutWatermark(SparkPlan node) {
-    if (node instanceof InputAdapter boundary
-        && Watermark.is(boundary.child())
-        && boundary.child().children().head() instanceof WholeStageCodegenExec below) {
+    if (node instanceof InputAdapter boundary && WatermarkInStage.below(boundary) != null) {
       times.add(Watermark.time(boundary.child()).exprId().id());
-      return below.child();
+      return WatermarkInStage.below(boundary);
     }
     if (node instanceof ProjectExec project) {
       SparkPlan child = withoutWatermark(project.child());

@@ -11,8 +11,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeSet;
 import org.apache.spark.sql.catalyst.expressions.codegen.CodegenContext;
 import org.apache.spark.sql.catalyst.expressions.codegen.ExprCode;
-import org.apache.spark.sql.catalyst.plans.physical.Partitioning;
-import org.apache.spark.sql.execution.CodegenSupport;
 import org.apache.spark.sql.execution.InputAdapter;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.WholeStageCodegenExec;
@@ -25,15 +23,13 @@ import scala.jdk.javaapi.CollectionConverters;
  * Spark's watermark operator within a stage of generated code: it collects event times where Spark's does, of the values that
  * the stage has at hand. Spark's own has no generated code, and divides a stage into two with a row written between them.
  */
-final class WatermarkInStage extends SparkPlan implements CodegenSupport {
+final class WatermarkInStage extends StageNode {
   private static final long serialVersionUID = 1L;
 
-  private final SparkPlan child;
   private final SparkPlan operator;
-  private transient CodegenSupport parent;
 
   private WatermarkInStage(SparkPlan child, SparkPlan operator) {
-    this.child = child;
+    super(child);
     this.operator = operator;
   }
 
@@ -48,13 +44,19 @@ final class WatermarkInStage extends SparkPlan implements CodegenSupport {
 
   private static SparkPlan united(SparkPlan node) {
     if (node instanceof InputAdapter boundary) {
-      return Watermark.is(boundary.child())
-              && boundary.child().children().head() instanceof WholeStageCodegenExec below
-          ? new WatermarkInStage(united(below.child()), boundary.child())
-          : node;
+      SparkPlan below = below(boundary);
+      return below == null ? node : new WatermarkInStage(united(below), boundary.child());
     }
     // A join may take its rows from its children's own code, which is no part of its stage.
     return node.children().size() == 1 ? withChild(node, united(node.children().head())) : node;
+  }
+
+  /** What stands below a watermark by which a stage begins, in the stage before; null if none is there. */
+  static SparkPlan below(InputAdapter boundary) {
+    return Watermark.is(boundary.child())
+            && boundary.child().children().head() instanceof WholeStageCodegenExec below
+        ? below.child()
+        : null;
   }
 
   private static SparkPlan withChild(SparkPlan node, SparkPlan child) {
@@ -83,56 +85,26 @@ final class WatermarkInStage extends SparkPlan implements CodegenSupport {
   public String doConsume(CodegenContext context, Seq<ExprCode> input, ExprCode row) {
     Attribute time = Watermark.time(operator);
     int at = 0;
-    while (!child.output().apply(at).exprId().equals(time.exprId())) {
+    while (!child().output().apply(at).exprId().equals(time.exprId())) {
       at++;
     }
     String times = context.addReferenceObj("times", times(), LongUnaryOperator.class.getName());
-    String value = evaluateRequiredVariables(child.output(), input, AttributeSet.apply(time));
+    String value = evaluateRequiredVariables(child().output(), input, AttributeSet.apply(time));
     ExprCode found = input.apply(at);
     // A time that is null counts as 1970, as Spark's operator reads it out of its row.
     String add = "%s.applyAsLong(%s ? 0L : %s);\n".formatted(times, found.isNull(), found.value());
     return value + "\n" + add + consume(context, input, null);
   }
 
-  @Override
-  public String doProduce(CodegenContext context) {
-    return ((CodegenSupport) child).produce(context, this);
-  }
-
-  @Override
-  public Seq<RDD<InternalRow>> inputRDDs() {
-    return ((CodegenSupport) child).inputRDDs();
-  }
-
-  @Override
-  public CodegenSupport parent() {
-    return parent;
-  }
-
-  @Override
-  public void parent_$eq(CodegenSupport parent) {
-    this.parent = parent;
-  }
-
   /** Where Spark does without generated code after all. */
   @Override
   public RDD<InternalRow> doExecute() {
-    return Origin.counting(withChild(operator, child)).execute();
+    return Origin.counting(withChild(operator, child())).execute();
   }
 
   @Override
   public Seq<Attribute> output() {
     return operator.output();
-  }
-
-  @Override
-  public Partitioning outputPartitioning() {
-    return child.outputPartitioning();
-  }
-
-  @Override
-  public Seq<SparkPlan> children() {
-    return CollectionConverters.asScala(List.of(child)).toSeq();
   }
 
   @Override
@@ -147,21 +119,6 @@ final class WatermarkInStage extends SparkPlan implements CodegenSupport {
 
   @Override
   public Object productElement(int index) {
-    return index == 0 ? child : operator;
-  }
-
-  @Override
-  public boolean canEqual(Object other) {
-    return other instanceof WatermarkInStage;
-  }
-
-  @Override
-  public boolean equals(Object other) {
-    return other instanceof WatermarkInStage exec && exec.child.equals(child) && exec.operator.equals(operator);
-  }
-
-  @Override
-  public int hashCode() {
-    return 31 * child.hashCode() + operator.hashCode();
+    return index == 0 ? child() : operator;
   }
 }
