@@ -245,7 +245,7 @@ def arbitrary(rows: int) -> list[Comparison]:
     Of lists, maps and timers, over which Spark takes many times as long, eight micro-batches of a quarter.
     """
     long = Arbitrary(rows=rows // 25, span_s=rows / PACE, keys=20_000).lasting(LONG)
-    short = Arbitrary(rows=rows // 100, span_s=rows / 25 / PACE, keys=5_000)
+    short = Arbitrary(rows=rows // 100, span_s=rows / 10 / PACE, keys=5_000)
     engines = ("slash-processors", BASELINE)
     return [
         *(Comparison(kind, replace(long, kind=kind), engines, steady=STEADY) for kind in CALLS),

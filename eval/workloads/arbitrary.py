@@ -25,7 +25,7 @@ CALLS, VARIABLES = (ROWS, FRAMES, GROUP_STATE), (LISTS, TIMERS)
 KINDS = (*CALLS, *VARIABLES)
 STATE = "count long, sum long"
 RESULT = "key long, sum long, count long"
-TOLD_MS = 1_500  # of event time, of which a micro-batch has a second
+TOLD_MS = 1_500  # of event time, of which a micro-batch has more
 
 
 @dataclass(frozen=True)
